@@ -1,0 +1,101 @@
+"""Ids of policies and other components: names that are a directory on every system."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Iterator
+
+from rlpipe.errors import IdError, listed
+
+_MOST_BYTES = 200
+_PUNCTUATION = "_-."
+_FILES = ("manifest.json", "state.h5", "state.pkl", "model")
+_DEVICES = ("con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(1, 10)))
+_RULE = f"letters, digits and {' '.join(_PUNCTUATION)}, at most {_MOST_BYTES} bytes, no dot at either end"
+
+
+def validate_policy_id(policy_id: str) -> str:
+    """The id, if it can name a policy.
+
+    RLlib's function of this name only warns unless it is told to raise; this one always raises.
+
+    Raises:
+        IdError: All that is wrong with it.
+    """
+    return validate_id(policy_id, kind="policy id")
+
+
+def validate_id(value: str, *, kind: str = "id") -> str:
+    """The id, if it can name a component's directory.
+
+    Args:
+        value: The id.
+        kind: How errors name it.
+
+    Raises:
+        IdError: All that is wrong with it.
+    """
+    if problems := list(_problems(value)):
+        raise IdError(
+            f"{kind} {value!r} cannot name a directory", expected=_RULE, found=listed(problems), fix=_fix(value)
+        )
+    return value
+
+
+def validate_ids(values: Iterable[str], *, kind: str = "policy id") -> tuple[str, ...]:
+    """The ids, if each can name a directory and no two name the same one on a system that ignores case.
+
+    Args:
+        values: The ids.
+        kind: How errors name them.
+
+    Raises:
+        IdError: All that is wrong with any of them.
+    """
+    ids = tuple(values)
+    problems = [f"{value!r}: {problem}" for value in ids for problem in _problems(value)]
+    problems += _clashes(value for value in ids if isinstance(value, str))
+    if problems:
+        raise IdError(f"{kind}s that cannot stand side by side", expected=_RULE, found=listed(problems))
+    return ids
+
+
+def _problems(value: object) -> Iterator[str]:
+    if not isinstance(value, str):
+        yield f"a {type(value).__name__}, not a str"
+        return
+    if not value:
+        yield "it is empty"
+        return
+    if wrong := sorted({char for char in value if not _allowed(char)}):
+        yield f"characters {' '.join(map(repr, wrong))}"
+    if not unicodedata.is_normalized("NFC", value):
+        yield "it is not in Unicode's composed form (NFC)"
+    if (size := len(value.encode("utf-8", "surrogatepass"))) > _MOST_BYTES:
+        yield f"{size} bytes"
+    if value[0] == "." or value[-1] == ".":
+        yield "a dot at an end"
+    if value.casefold() in _FILES:
+        yield "the name of a file that checkpoints have"
+    if value.casefold().split(".")[0] in _DEVICES:
+        yield "the name of a device on Windows"
+
+
+def _allowed(char: str) -> bool:
+    category = unicodedata.category(char)
+    return category[0] == "L" or category == "Nd" or char in _PUNCTUATION
+
+
+def _fix(value: object) -> str:
+    """A close id that is right, if there is one."""
+    if not isinstance(value, str):
+        return ""
+    tame = "".join(char if _allowed(char) else "_" for char in unicodedata.normalize("NFC", value)).strip(".")
+    return f"for example {tame!r}" if tame and not list(_problems(tame)) else ""
+
+
+def _clashes(values: Iterable[str]) -> list[str]:
+    groups: dict[str, list[str]] = {}
+    for value in values:
+        groups.setdefault(unicodedata.normalize("NFC", value.casefold()), []).append(value)
+    return [f"{' and '.join(map(repr, group))} are one name" for group in groups.values() if len(group) > 1]

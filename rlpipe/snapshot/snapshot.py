@@ -1,0 +1,97 @@
+"""The one value that everything moves: what a thing is and what it has learnt, as a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from rlpipe.errors import SelectionError, StateMismatchError
+from rlpipe.snapshot.spec import Json, Spec
+from rlpipe.snapshot.state import State, arrays, entries
+
+Role: TypeAlias = Literal["inference", "training"]
+ROLES: tuple[Role, ...] = ("inference", "training")
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """What a component is, what it has learnt, and the components in it.
+
+    Attributes:
+        spec: What it is.
+        state: What it has learnt, without its children.
+        roles: Entry key -> role, one for each entry of the state.
+        children: Name -> component inside.
+        metadata: Plain JSON for people and reports; not part of the identity.
+        whole: False for what `select` left incomplete: such a part can be merged, and never brings its spec along.
+    """
+
+    spec: Spec
+    state: State = field(default_factory=dict)
+    roles: Mapping[str, Role] = field(default_factory=dict)
+    children: Mapping[str, Snapshot] = field(default_factory=dict)
+    metadata: Mapping[str, Json] = field(default_factory=dict)
+    whole: bool = True
+
+    def __post_init__(self) -> None:
+        """Check that every entry has a role and every role an entry."""
+        keys = entries(self.state).keys()
+        if keys != self.roles.keys():
+            raise StateMismatchError(
+                f"roles of {self.spec.class_path} do not cover its state",
+                missing=keys - self.roles.keys(),
+                unexpected=self.roles.keys() - keys,
+                fix="give each entry of the state one role",
+            )
+
+
+def walk(snapshot: Snapshot, path: str = "") -> Iterator[tuple[str, Snapshot]]:
+    """Every component with its path, parents first; the root's path is ""."""
+    yield path, snapshot
+    for name in sorted(snapshot.children):
+        yield from walk(snapshot.children[name], below(path, name))
+
+
+def below(path: str, name: str) -> str:
+    """The path of the child `name` of the component at `path`; also the full key of an entry in it."""
+    return f"{path}/{name}" if path else name
+
+
+def component(snapshot: Snapshot, path: str) -> Snapshot:
+    """The component at a path.
+
+    Raises:
+        SelectionError: There is none; the closest paths are named.
+    """
+    found = dict(walk(snapshot))
+    if path not in found:
+        raise SelectionError(f"there is no component {path!r}", pattern=path, known=[name for name in found if name])
+    return found[path]
+
+
+def ties(snapshot: Snapshot) -> tuple[tuple[str, ...], ...]:
+    """Groups of full array keys that are one array in memory: same address, dtype, shape and strides, not empty."""
+    groups: dict[Any, list[str]] = {}
+    for path, part in walk(snapshot):
+        for key, array in arrays(part.state).items():
+            groups.setdefault(_memory(array), []).append(below(path, key))
+    return tuple(sorted(tuple(sorted(keys)) for keys in groups.values() if len(keys) > 1))
+
+
+def _memory(array: Any) -> Any:
+    """A value that is equal for arrays that are one; unique for empty ones."""
+    if not isinstance(array, np.ndarray):
+        return id(array)
+    if not array.size:
+        return object()
+    return (array.__array_interface__["data"][0], array.dtype, array.shape, array.strides)
+
+
+def entry_of(array_key: str, roles: Mapping[str, Role]) -> str:
+    """The entry that an array key lies in: itself, or the list or tuple above it."""
+    while array_key not in roles and "/" in array_key:
+        array_key = array_key.rpartition("/")[0]
+    return array_key

@@ -1,0 +1,160 @@
+"""States: types come back exactly, keys name parts, and what cannot be kept is refused by its path."""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlpipe.errors import ManifestError, UnsupportedStateError
+from rlpipe.snapshot.skeleton import from_skeleton, skeleton
+from rlpipe.snapshot.state import (
+    State,
+    arrays,
+    canonical,
+    copied,
+    entries,
+    equal,
+    escape,
+    from_dotted,
+    from_entries,
+    join,
+    split,
+    to_dotted,
+    unescape,
+)
+from tests.snapshot.strategies import names, states
+
+
+class Pair(NamedTuple):
+    """A tuple with a class of its own."""
+
+    x: int
+
+
+@given(names | st.text())
+def test_escaped_names_are_safe_and_come_back(name: str) -> None:
+    component = escape(name)
+    assert unescape(component) == name
+    assert component not in ("", ".", "..")
+    assert not set(component) & {"/", "\0", "\\"}
+    assert component.isprintable()
+
+
+def test_a_lone_surrogate_in_a_name_comes_back() -> None:
+    assert unescape(escape("a\udc80")) == "a\udc80"
+
+
+@given(st.lists(names, min_size=1, max_size=4))
+def test_a_key_splits_into_its_names(path: list[str]) -> None:
+    assert split(join(*path)) == tuple(path)
+
+
+@given(names, names)
+def test_two_names_never_share_a_component(left: str, right: str) -> None:
+    assert (escape(left) == escape(right)) == (left == right)
+
+
+@given(states)
+def test_entries_rebuild_the_state(state: State) -> None:
+    assert equal(from_entries(entries(state)), state)
+
+
+@given(states)
+def test_the_skeleton_goes_through_json_text_and_rebuilds_the_state(state: State) -> None:
+    text = json.dumps(skeleton(state), allow_nan=False)
+    assert equal(from_skeleton(json.loads(text), arrays(state)), state)
+
+
+def test_the_skeleton_holds_no_array_bytes() -> None:
+    assert "12345" not in json.dumps(skeleton({"w": np.full(100, 12345)}))
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"dict": {"w": {"array": None}}},
+        {"dict": {"w": {"object": "os.system"}}},
+        {"dict": {"w": {"int": 3}}},
+        {"dict": {"w": {"int": "0x1", "float": "0"}}},
+        {"dict": {"w": {"float": "zz"}}},
+        {"dict": {"w": {"bytes": "*"}}},
+        {"tuple": [1]},
+        [1],
+        None,
+    ],
+)
+def test_json_that_is_no_skeleton_is_refused(bad: object) -> None:
+    with pytest.raises(ManifestError):
+        from_skeleton(bad, {})
+
+
+def test_deep_nesting_is_refused_before_python_gives_up() -> None:
+    deep: object = 1
+    for _ in range(500):
+        deep = {"dict": {"a": deep}}
+    with pytest.raises(ManifestError, match="nested too deep"):
+        from_skeleton(deep, {})
+
+
+def test_numpy_scalars_become_arrays_without_axes_and_big_endian_becomes_native() -> None:
+    state = canonical({"scalar": np.float32(1.5), "swapped": np.array([1, 256], ">i4")})
+    assert state["scalar"].shape == ()
+    assert state["swapped"].dtype.isnative
+    assert state["swapped"].tolist() == [1, 256]
+
+
+def test_bfloat16_is_kept_as_it_is() -> None:
+    array = np.ones(2, ml_dtypes.bfloat16)
+    assert canonical({"w": array})["w"].dtype == array.dtype
+
+
+@pytest.mark.parametrize(
+    ("tree", "path"),
+    [
+        ({"a": {"b": [1, object()]}}, "state/a/b/1"),
+        ({"a": {3: 1}}, "state/a, name 3"),
+        ({"a": np.array(["text"])}, "state/a"),
+        ({"a": np.array([None])}, "state/a"),
+        ({"a": Pair(1)}, "state/a"),
+        ({"a": {1, 2}}, "state/a"),
+        ({"a": np.zeros(1, np.longdouble)}, "state/a"),
+    ],
+)
+def test_what_cannot_be_kept_is_refused_by_its_path(tree: State, path: str) -> None:
+    with pytest.raises(UnsupportedStateError) as caught:
+        canonical(tree)
+    assert path in caught.value.subject
+
+
+def test_bool_int_and_float_are_told_apart() -> None:
+    assert not equal({"a": True}, {"a": 1})
+    assert not equal({"a": 1}, {"a": 1.0})
+    assert not equal({"a": 0.0}, {"a": -0.0})
+    assert not equal({"a": (1,)}, {"a": [1]})
+    assert not equal({"a": np.zeros(2, "f4")}, {"a": np.zeros(2, "i4")})
+
+
+def test_copies_do_not_share_memory() -> None:
+    array = np.zeros(3)
+    copy = copied({"a": {"b": array}, "c": [array]})
+    array += 1
+    assert copy["a"]["b"].tolist() == [0, 0, 0]
+    assert copy["c"][0].tolist() == [0, 0, 0]
+
+
+def test_dotted_names_nest_and_come_back() -> None:
+    flat = {"encoder.0.weight": 1, "encoder.0.bias": 2, "vf.weight": 3}
+    nested = from_dotted(flat)
+    assert nested == {"encoder": {"0": {"bias": 2, "weight": 1}}, "vf": {"weight": 3}}
+    assert to_dotted(nested) == flat
+
+
+def test_a_name_that_is_a_value_and_a_dict_is_refused() -> None:
+    with pytest.raises(UnsupportedStateError, match="below a value"):
+        from_dotted({"a": 1, "a.b": 2})
