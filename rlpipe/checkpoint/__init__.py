@@ -1,0 +1,1 @@
+"""Checkpoint directories: writing, reading, checking, describing them, and live objects to and from them."""

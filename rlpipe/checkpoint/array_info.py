@@ -1,0 +1,30 @@
+"""What stands for an array that was not read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rlpipe.snapshot.dtypes import DType
+
+
+@dataclass(frozen=True)
+class ArrayInfo:
+    """An array as its manifest describes it. Equal infos mean equal arrays; tied arrays share one info.
+
+    Attributes:
+        dtype: Its dtype in memory.
+        shape: Its shape.
+        digest: xxh3-128 of its bytes in hex.
+    """
+
+    dtype: DType
+    shape: tuple[int, ...]
+    digest: str
+
+    @property
+    def nbytes(self) -> int:
+        """Its bytes."""
+        size = self.dtype.itemsize
+        for length in self.shape:
+            size *= length
+        return size

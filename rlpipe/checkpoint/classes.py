@@ -1,0 +1,113 @@
+"""From a dotted path to a class, and back; a path that nobody vouched for is not even imported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from types import MappingProxyType
+from typing import TypeVar
+
+from rlpipe.errors import SpecError, UntrustedClassError
+
+Base = TypeVar("Base")
+
+MOVED: Mapping[str, str] = MappingProxyType({})
+"""Old dotted path -> new one, for every class that has ever been renamed or moved; nothing is ever taken out."""
+
+ENTRY_POINTS = "rlpipe.classes"
+"""Installed packages vouch for classes under this group; a value is a module or a class, `package.module:Class`."""
+
+_OWN = "rlpipe.*"
+
+
+def class_path_of(cls: type) -> str:
+    """The dotted path of a class.
+
+    Raises:
+        SpecError: The class lies inside a function, so that no path leads to it.
+    """
+    path = f"{cls.__module__}.{cls.__qualname__}"
+    if "<locals>" in path:
+        raise SpecError(
+            f"{path} cannot be found again by its name",
+            expected="a class at the top of a module",
+            found="a class inside a function",
+            fix="move it to the top of a module that can be imported",
+        )
+    return path
+
+
+def resolve_class(path: str, base: type[Base], *, trust: tuple[str, ...] = (), where: str = "the spec") -> type[Base]:
+    """The class of a dotted path, imported if it is trusted.
+
+    Trusted are rlpipe's own classes, what `trust` names, and what installed packages name as entry points.
+
+    Args:
+        path: Dotted path, perhaps one from before the class moved.
+        base: What it must be a subclass of.
+        trust: Dotted paths or globs that the caller vouches for, such as "my_package.*".
+        where: What names the class, for errors.
+
+    Raises:
+        UntrustedClassError: Nobody vouched for the path; nothing was imported.
+        SpecError: There is no such class, or it is no subclass of `base`.
+    """
+    path = MOVED.get(path, path)
+    patterns = (_OWN, *trust, *_installed())
+    if not _is_trusted(path, patterns):
+        raise UntrustedClassError(path, trusted=patterns, where=where)
+    found = _import(path, where)
+    if not isinstance(found, type):
+        raise _no_class(path, where, found="something else of that name")
+    # A module of rlpipe also holds what it imports; that is not vouched for with it.
+    if fnmatchcase(path, _OWN) and not _is_trusted(class_path_of(found), patterns):
+        raise UntrustedClassError(class_path_of(found), trusted=patterns, where=where)
+    if not issubclass(found, base):
+        raise SpecError(
+            f"{where} names {path}, which does not fit there",
+            expected=f"a subclass of {base.__module__}.{base.__qualname__}",
+            found=f"a subclass of {', '.join(each.__qualname__ for each in found.__bases__)}",
+        )
+    return found
+
+
+def _is_trusted(path: str, patterns: tuple[str, ...]) -> bool:
+    return any(path == pattern or fnmatchcase(path, pattern) for pattern in patterns)
+
+
+def _import(path: str, where: str) -> object:
+    """The object at a path: the longest head that is a module, then names inside classes."""
+    head, _, name = path.rpartition(".")
+    if not head:
+        raise _no_class(path, where, found="no module of that name")
+    try:
+        return getattr(import_module(head), name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{head}.".startswith(f"{error.name}."):
+            raise _no_class(path, where, found=f"its module needs {error.name}, which is not installed") from error
+        holder = _import(head, where)
+    except ImportError as error:
+        raise _no_class(path, where, found=str(error)) from error
+    except AttributeError:
+        raise _no_class(path, where, found=f"{head} without {name}") from None
+    if not isinstance(holder, type) or name not in vars(holder):
+        raise _no_class(path, where, found=f"{head} without {name}")
+    return vars(holder)[name]
+
+
+def _no_class(path: str, where: str, *, found: str) -> SpecError:
+    return SpecError(
+        f"{where} names the class {path}, which is not there",
+        expected="a class that can be imported",
+        found=found,
+        fix="install the package that defines it, or put it on the import path",
+    )
+
+
+@cache
+def _installed() -> tuple[str, ...]:
+    values = [each.value.replace(":", ".") for each in entry_points(group=ENTRY_POINTS)]
+    return tuple(pattern for value in values for pattern in (value, f"{value}.*"))

@@ -1,0 +1,170 @@
+"""Opening a component's directory: its manifest, checked against what its parent remembers, and nothing else."""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rlpipe.checkpoint.directory import is_litter, locate
+from rlpipe.checkpoint.format import MANIFEST_NAME, MAX_MANIFEST_SIZE
+from rlpipe.checkpoint.manifest import Manifest
+from rlpipe.checkpoint.manifest_parser import parse_manifest
+from rlpipe.errors import CheckpointNotFoundError, IntegrityError, ManifestError, listed
+from rlpipe.snapshot.snapshot import below
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Component:
+    """A component whose manifest was read, and those inside that were asked for.
+
+    Attributes:
+        path: From the root that was opened; "" for itself.
+        directory: Where it lies.
+        manifest: What its manifest says.
+        manifest_hash: The hash of its manifest.
+        children: Name -> component inside; perhaps not all that the manifest lists.
+    """
+
+    path: str
+    directory: Path
+    manifest: Manifest
+    manifest_hash: str
+    children: Mapping[str, Component] = field(default_factory=dict)
+
+    @property
+    def has_all_children(self) -> bool:
+        """Whether all components inside were opened."""
+        return self.children.keys() == self.manifest.children.keys()
+
+    def walk(self) -> Iterator[Component]:
+        """Itself and all opened below, parents first."""
+        yield self
+        for _, child in sorted(self.children.items()):
+            yield from child.walk()
+
+
+def open_tree(path: Path, wanted: Callable[[str], bool] = lambda _: True) -> Component:
+    """The component at a path and the wanted ones below; no array file is opened.
+
+    Args:
+        path: A checkpoint's directory, or that of any component in one.
+        wanted: Whether to go into the component at a path from there.
+
+    Raises:
+        CheckpointNotFoundError: There is no checkpoint.
+        ManifestError: A manifest breaks the format.
+        FormatVersionError: It was written by a newer rlpipe.
+        IntegrityError: A component is missing, or is not the one that its parent lists.
+    """
+    return _open_tree(locate(path), "", wanted)
+
+
+def _open_tree(directory: Path, path: str, wanted: Callable[[str], bool]) -> Component:
+    manifest, digest = open_manifest(directory)
+    children = {}
+    for name, expected in sorted(manifest.children.items()):
+        if wanted(below(path, name)):
+            children[name] = _open_child(directory / name, below(path, name), expected, wanted)
+    for name in unlisted(directory, manifest):
+        logger.warning("%s is not listed by the checkpoint around it and was ignored", directory / name)
+    return Component(path, directory, manifest, digest, children)
+
+
+def _open_child(directory: Path, path: str, expected: str, wanted: Callable[[str], bool]) -> Component:
+    require_present(directory, path)
+    child = _open_tree(directory, path, wanted)
+    require_listed(child, expected)
+    return child
+
+
+def require_present(directory: Path, path: str) -> None:
+    """Check that a listed component is there.
+
+    Raises:
+        IntegrityError: It is not.
+    """
+    if not (directory / MANIFEST_NAME).is_file():
+        raise IntegrityError(
+            f"the component {path} is missing",
+            expected=f"{directory / MANIFEST_NAME}, as the manifest above lists it",
+            found="a directory without it" if directory.is_dir() else "nothing",
+            fix="take another copy of the checkpoint, or select the components that are there",
+        )
+
+
+def require_listed(child: Component, expected: str) -> None:
+    """Check that a component is the one that its parent lists.
+
+    Raises:
+        IntegrityError: It is another one.
+    """
+    if child.manifest_hash != expected:
+        raise IntegrityError(
+            f"the component {child.path} is not the one that was saved here",
+            expected=f"a manifest with hash {expected[:12]}",
+            found=f"{child.directory / MANIFEST_NAME} with hash {child.manifest_hash[:12]}",
+            fix="put the original back, or read that directory alone: it is a whole checkpoint",
+        )
+
+
+def open_manifest(directory: Path) -> tuple[Manifest, str]:
+    """The manifest of a directory, and its hash.
+
+    Raises:
+        CheckpointNotFoundError: There is none.
+        ManifestError: It breaks the format.
+        FormatVersionError: It was written by a newer rlpipe.
+    """
+    file = directory / MANIFEST_NAME
+    try:
+        text = _read(file).decode("ascii")
+    except (FileNotFoundError, NotADirectoryError):
+        raise _not_found(directory) from None
+    except UnicodeDecodeError as error:
+        raise ManifestError(f"{file} is damaged", expected="ASCII text", found=str(error)) from None
+    except OSError as error:
+        raise ManifestError(f"{file} cannot be read", expected="a readable file", found=str(error)) from error
+    return parse_manifest(text, str(file))
+
+
+def _read(file: Path) -> bytes:
+    descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0))
+    with os.fdopen(descriptor, "rb") as stream:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_MANIFEST_SIZE:
+            raise ManifestError(
+                f"{file} is no manifest",
+                expected=f"a regular file of at most {MAX_MANIFEST_SIZE} bytes",
+                found=f"mode {stat.filemode(status.st_mode)}, {status.st_size} bytes",
+            )
+        return stream.read(MAX_MANIFEST_SIZE)
+
+
+def unlisted(directory: Path, manifest: Manifest) -> list[str]:
+    """Names of directories that look like components and that the manifest does not list."""
+    with os.scandir(directory) as found:
+        names = sorted(each.name for each in found if each.is_dir() and each.name not in manifest.children)
+    return [name for name in names if not is_litter(Path(name)) and (directory / name / MANIFEST_NAME).is_file()]
+
+
+def _not_found(directory: Path) -> CheckpointNotFoundError:
+    subject, found, fix = f"there is no checkpoint at {directory}", "nothing", "check the path"
+    if directory.is_dir():
+        found = listed(each.name for each in directory.iterdir())
+        found = f"a directory with {found}" if found else "an empty directory"
+        if _is_half_written(directory):
+            subject, fix = f"the checkpoint at {directory} is not whole", "take another copy, or save it again"
+    elif directory.exists():
+        found, fix = "a file", "give the directory of the checkpoint"
+    return CheckpointNotFoundError(subject, expected=f"a directory with {MANIFEST_NAME}", found=found, fix=fix)
+
+
+def _is_half_written(directory: Path) -> bool:
+    """Whether what lies there is what a save leaves before its manifest."""
+    return any(True for _ in directory.glob("state.*")) or any(True for _ in directory.glob(f"*/{MANIFEST_NAME}"))

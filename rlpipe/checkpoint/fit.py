@@ -1,0 +1,112 @@
+"""Whether a snapshot can take the place of another one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rlpipe.checkpoint.array_info import ArrayInfo
+from rlpipe.errors import SpecError, StateMismatchError, TieError, UnsupportedStateError, listed
+from rlpipe.snapshot.diff import mismatches
+from rlpipe.snapshot.selection import Selection
+from rlpipe.snapshot.snapshot import Snapshot, below, ties, walk
+from rlpipe.snapshot.state import Array, arrays, entries, equal
+
+
+def require_fit(expected: Snapshot, found: Snapshot) -> None:
+    """Check that a snapshot can take the place of another one: the same components, specs, keys, dtypes and shapes.
+
+    Raises:
+        SpecError: Components that compute something else.
+        StateMismatchError: Missing, unexpected and mismatched entries, all of them.
+    """
+    left, right = dict(walk(expected)), dict(walk(found))
+    other = [path for path in sorted(left.keys() & right.keys()) if _identity(left[path]) != _identity(right[path])]
+    if other:
+        raise SpecError(
+            f"{listed(path or 'the root' for path in other)}: the snapshot is of something else",
+            expected=_identity(left[other[0]]),
+            found=_identity(right[other[0]]),
+            fix="restore it into an object with the same spec, or build a new one from it",
+        )
+    ours, theirs = _named(left), _named(right)
+    missing, unexpected = ours.keys() - theirs.keys(), theirs.keys() - ours.keys()
+    different = mismatches(ours, theirs, "")
+    if missing or unexpected or different:
+        raise StateMismatchError(
+            f"the state does not fit {expected.spec.class_path}",
+            missing=missing,
+            unexpected=unexpected,
+            mismatched=different,
+        )
+
+
+def _identity(part: Snapshot) -> str:
+    return part.spec.identity()
+
+
+def _named(parts: Mapping[str, Snapshot]) -> dict[str, object]:
+    """Full key -> entry; a component is an entry too, so that one without state is missed."""
+    named: dict[str, object] = {f"{path}/": None for path in parts if path}
+    for path, part in parts.items():
+        named |= {below(path, key): value for key, value in entries(part.state).items()}
+    return named
+
+
+def require_read(patch: Snapshot) -> None:
+    """Check that a snapshot holds arrays, not only their descriptions.
+
+    Raises:
+        UnsupportedStateError: It was read without arrays.
+    """
+    for path, part in walk(patch):
+        for key, array in arrays(part.state).items():
+            if isinstance(array, ArrayInfo):
+                raise UnsupportedStateError(
+                    f"{below(path, key)} was not read",
+                    expected="an array",
+                    found="its description",
+                    fix="read the arrays",
+                )
+
+
+def require_same_ties(expected: Snapshot, patch: Snapshot, selection: Selection) -> None:
+    """Check that arrays that are one in the object get one value, and that none that were one are silently two.
+
+    Args:
+        expected: The part of the object that is replaced.
+        patch: What takes its place.
+        selection: "untie" among its `ties` lets go of ties that the object lacks.
+
+    Raises:
+        TieError: They would not; all ties are named.
+    """
+    values = _all_arrays(patch)
+    torn = [group for group in ties(expected) if not _is_one(group, values)]
+    lost = [] if selection.ties == "untie" else lacking_ties(expected, patch)
+    if torn or lost:
+        raise TieError(
+            "the snapshot and the object tie different arrays",
+            expected=f"one value for {ties_text(torn)}" if torn else f"tied arrays in the object: {ties_text(lost)}",
+            found="different values" if torn else "separate arrays",
+            fix="restore a snapshot of the same build" if torn else "let go of the ties: select.ties=untie",
+        )
+
+
+def _is_one(group: tuple[str, ...], values: Mapping[str, Array]) -> bool:
+    found = [values[key] for key in group if key in values]
+    return all(value is found[0] or equal(value, found[0]) for value in found[1:])
+
+
+def lacking_ties(live: Snapshot, snapshot: Snapshot) -> list[tuple[str, ...]]:
+    """Ties of the snapshot that the live one lacks."""
+    known = [set(group) for group in ties(live)]
+    return [group for group in ties(snapshot) if not any(known_group.issuperset(group) for known_group in known)]
+
+
+def ties_text(groups: list[tuple[str, ...]]) -> str:
+    """Ties in words."""
+    return listed(" with ".join(group) for group in groups)
+
+
+def _all_arrays(snapshot: Snapshot) -> dict[str, Array]:
+    return {below(path, key): array for path, part in walk(snapshot) for key, array in arrays(part.state).items()}

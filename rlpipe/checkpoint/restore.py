@@ -1,0 +1,188 @@
+"""Between live objects and snapshots: taking one, putting one in, building from one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rlpipe.checkpoint.classes import resolve_class
+from rlpipe.checkpoint.fit import lacking_ties, require_fit, require_read, require_same_ties, ties_text
+from rlpipe.checkpoint.restorable import Restorable
+from rlpipe.checkpoint.ties import tree_ties
+from rlpipe.errors import SpecError, TieError, listed
+from rlpipe.snapshot.selection import Selection, select
+from rlpipe.snapshot.snapshot import Snapshot, below, component, walk
+from rlpipe.snapshot.state import Array, State, canonical, entries, from_entries, map_arrays
+
+_ALL = Selection()
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreReport:
+    """What a restore changed.
+
+    Attributes:
+        restored: Full keys of the entries that were set, sorted.
+        kept: Full keys of the entries that were left as they were, sorted.
+    """
+
+    restored: tuple[str, ...]
+    kept: tuple[str, ...]
+
+
+def snapshot_of(obj: Restorable) -> Snapshot:
+    """The snapshot of a live object and of everything in it.
+
+    Its arrays are read-only views of the object's memory wherever the object gives views: for one save at once, not to
+    be kept. `get_state()` copies.
+
+    Raises:
+        UnsupportedStateError: A state holds what no checkpoint can hold.
+        StateMismatchError: Roles do not cover a state.
+    """
+    return _snapshot_of(obj, "")
+
+
+def _snapshot_of(obj: Restorable, path: str) -> Snapshot:
+    state = canonical(obj.get_own_state(), where=path or "state")
+    return Snapshot(
+        spec=obj.get_spec(),
+        state={name: map_arrays(value, _read_only) for name, value in state.items()},
+        roles=dict(obj.get_own_roles()),
+        children={name: _snapshot_of(child, below(path, name)) for name, child in obj.get_checkpointable_components()},
+        metadata=dict(obj.get_snapshot_metadata()),
+    )
+
+
+def _read_only(array: Array) -> Array:
+    view = array.view()
+    view.setflags(write=False)
+    return view
+
+
+def restore_into(obj: Restorable, snapshot: Snapshot, selection: Selection = _ALL) -> RestoreReport:
+    """Put a snapshot, or the selected part of it, into a live object.
+
+    Everything is checked first: a state that does not fit changes nothing.
+
+    Args:
+        obj: The live object.
+        snapshot: A snapshot of the same kind of object.
+        selection: What to take over; the rest of the object is left as it is.
+
+    Returns:
+        What was set and what was left.
+
+    Raises:
+        SpecError: A component computes something else.
+        StateMismatchError: Missing, unexpected and mismatched entries, all of them.
+        TieError: Arrays that are one in the object would get different values, or ties of the snapshot would be lost.
+        SelectionError: A pattern of the selection matches nothing.
+    """
+    live = snapshot_of(obj)
+    expected, patch = (live, snapshot) if selection == _ALL else (select(live, selection), select(snapshot, selection))
+    require_same_ties(expected, patch, selection)
+    return put(obj, live, expected, patch)
+
+
+def put(obj: Restorable, live: Snapshot, expected: Snapshot, patch: Snapshot) -> RestoreReport:
+    """Put a patch into an object, after checking that it is exactly what is expected.
+
+    Args:
+        obj: The object.
+        live: All of its snapshot.
+        expected: The part of it that is replaced.
+        patch: What takes its place.
+
+    Raises:
+        SpecError: A component computes something else.
+        StateMismatchError: Missing, unexpected and mismatched entries, all of them.
+    """
+    require_fit(expected, patch)
+    require_read(patch)
+    before = dict(walk(live))
+    pending = [(object_at(obj, path), _filled_up(before[path], part)) for path, part in walk(patch) if part.roles]
+    for target, state in pending:
+        target.check_own_state(state)
+    for target, state in pending:
+        target.set_own_state(state)
+    _set_metadata(obj, patch)
+    restored = {below(path, key) for path, part in walk(patch) for key in part.roles}
+    everything = {below(path, key) for path, part in walk(live) for key in part.roles}
+    return RestoreReport(tuple(sorted(restored)), tuple(sorted(everything - restored)))
+
+
+def _set_metadata(obj: Restorable, patch: Snapshot) -> None:
+    for path, part in walk(patch):
+        if part.whole:
+            object_at(obj, path).set_snapshot_metadata(part.metadata)
+
+
+def object_at(obj: Restorable, path: str) -> Restorable:
+    """The component at a path inside a live object.
+
+    Raises:
+        SpecError: There is none.
+    """
+    for name in path.split("/") if path else ():
+        inside = dict(obj.get_checkpointable_components())
+        if name not in inside:
+            raise SpecError(f"there is no component {path!r}", expected=f"one of {listed(inside)}", found=repr(name))
+        obj = inside[name]
+    return obj
+
+
+def _filled_up(live: Snapshot, part: Snapshot) -> State:
+    """The part's state; entries that it lacks are the live ones."""
+    if part.roles.keys() == live.roles.keys():
+        return part.state
+    return from_entries(entries(live.state) | entries(part.state))
+
+
+def build(snapshot: Snapshot, *, device: str = "cpu", trust: tuple[str, ...] = ()) -> Restorable:
+    """Build the object that a snapshot describes, with its state.
+
+    Args:
+        snapshot: What to build, children included.
+        device: Where its arrays live. On "meta" no state is set: keys, dtypes and shapes are checked, so that a
+            snapshot without arrays will do.
+        trust: Classes that the caller vouches for (see `resolve_class`).
+
+    Raises:
+        UntrustedClassError: A class that nobody vouched for; it was not imported.
+        SpecError: A spec cannot be built, or builds something else.
+        StateMismatchError: The state does not fit what the spec builds.
+        TieError: Ties of the snapshot could not be made again.
+        DeviceError: This machine lacks the device.
+    """
+    obj = _construct(snapshot, "", device, trust)
+    live = snapshot_of(obj)
+    require_fit(live, snapshot)
+    if device == "meta":
+        _set_metadata(obj, snapshot)
+        return obj
+    _tie_again(obj, snapshot)
+    put(obj, live, live, snapshot)
+    return obj
+
+
+def _construct(snapshot: Snapshot, path: str, device: str, trust: tuple[str, ...]) -> Restorable:
+    where = f"the component {path}" if path else "the root"
+    cls = resolve_class(snapshot.spec.class_path, Restorable, trust=trust, where=where)  # type: ignore[type-abstract]
+    children = {name: _construct(child, below(path, name), device, trust) for name, child in snapshot.children.items()}
+    return cls.build_from(snapshot.spec, children, device=device, trust=trust)
+
+
+def _tie_again(obj: Restorable, snapshot: Snapshot) -> None:
+    """Ask the components that list ties to make them, the innermost first."""
+    for path, found in sorted(tree_ties(snapshot).outer.items(), reverse=True):
+        part = component(snapshot, path)
+        if lacking_ties(snapshot_of(object_at(obj, path)), part):
+            object_at(obj, path).tie_components(found)
+    lost = lacking_ties(snapshot_of(obj), snapshot)
+    if lost:
+        raise TieError(
+            f"{snapshot.spec.class_path} was built without ties that its snapshot has",
+            expected=f"tied arrays: {ties_text(lost)}",
+            found="separate arrays",
+            fix="tie them where the object is built, or save them untied",
+        )

@@ -1,0 +1,154 @@
+"""Arrays that are one in memory: which component has to remember it, and how they become one again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from rlpipe.checkpoint.array_info import ArrayInfo
+from rlpipe.checkpoint.component import Component
+from rlpipe.checkpoint.manifest import TieMember
+from rlpipe.errors import IntegrityError, TieError, UnsupportedStateError, listed
+from rlpipe.snapshot.selection import Selection
+from rlpipe.snapshot.snapshot import Snapshot, below, entry_of, ties, walk
+from rlpipe.snapshot.state import arrays
+
+Infos: TypeAlias = dict[str, dict[str, ArrayInfo]]
+"""Component path -> array key -> stand-in; tied arrays share one."""
+
+
+@dataclass(frozen=True)
+class TreeTies:
+    """The ties of a whole tree.
+
+    Attributes:
+        inner: Component path -> groups of its own array keys that are one array.
+        outer: Component path -> ties between different components at or below it, one key of each.
+    """
+
+    inner: Mapping[str, tuple[tuple[str, ...], ...]]
+    outer: Mapping[str, tuple[tuple[TieMember, ...], ...]]
+
+
+def tree_ties(snapshot: Snapshot) -> TreeTies:
+    """The ties of a snapshot and of everything in it.
+
+    A component lists each tie that joins different ones of its children, or a child with itself, so that a directory
+    copied away takes along what it needs.
+
+    Raises:
+        UnsupportedStateError: A component has a child and an entry of the same name.
+    """
+    owners = _owners(snapshot)
+    inner: dict[str, list[tuple[str, ...]]] = {}
+    outer: dict[str, list[tuple[TieMember, ...]]] = {}
+    for group in ties(snapshot):
+        by_component: dict[str, list[str]] = {}
+        for name in group:
+            path, key = owners[name]
+            by_component.setdefault(path, []).append(key)
+        for path, keys in by_component.items():
+            if len(keys) > 1:
+                inner.setdefault(path, []).append(tuple(keys))
+        firsts = {path: min(keys) for path, keys in by_component.items()}
+        for above, tie in _joined(firsts):
+            outer.setdefault(above, []).append(tie)
+    return TreeTies(
+        {path: tuple(groups) for path, groups in inner.items()},
+        {path: tuple(sorted(found)) for path, found in outer.items()},
+    )
+
+
+def _owners(snapshot: Snapshot) -> dict[str, tuple[str, str]]:
+    """Full array key -> path of its component, and its key there."""
+    owners: dict[str, tuple[str, str]] = {}
+    for path, part in walk(snapshot):
+        doubled = part.children.keys() & part.state.keys()
+        if doubled:
+            raise UnsupportedStateError(
+                f"{path or 'the root'} has a component and an entry of the same name",
+                expected="names apart",
+                found=", ".join(sorted(doubled)),
+                fix="rename one of them",
+            )
+        owners |= {below(path, key): (path, key) for key in arrays(part.state)}
+    return owners
+
+
+def _joined(firsts: Mapping[str, str]) -> Iterator[tuple[str, tuple[TieMember, ...]]]:
+    """Each component in whose children, or itself, a tie has at least two members, with the tie as it sees it."""
+    for above in sorted({head for path in firsts for head in _heads(path)}):
+        prefix = f"{above}/" if above else ""
+        inside = {path: key for path, key in firsts.items() if path == above or path.startswith(prefix)}
+        tie = tuple(TieMember(path.removeprefix(above).lstrip("/"), inside[path]) for path in sorted(inside))
+        if len({member.component.partition("/")[0] for member in tie}) > 1:
+            yield above, tie
+
+
+def _heads(path: str) -> list[str]:
+    """The path and all above it, the root's "" included."""
+    names = path.split("/") if path else []
+    return ["/".join(names[:depth]) for depth in range(len(names) + 1)]
+
+
+def shared_infos(root: Component) -> Infos:
+    """Stand-ins for all arrays of the opened components, one for each set of tied ones.
+
+    Raises:
+        IntegrityError: A manifest lists a tie between arrays that differ, or are not there.
+    """
+    infos = {each.path: each.manifest.infos() for each in root.walk()}
+    for above in root.walk():
+        for tie in above.manifest.ties:
+            _share(infos, [place for place in _places(above, tie) if place[0] in infos], above)
+    return infos
+
+
+def _places(above: Component, tie: tuple[TieMember, ...]) -> list[tuple[str, str]]:
+    """Path of the component, from the root that was opened, and array key there."""
+    paths = ["/".join(filter(None, (above.path, member.component))) for member in tie]
+    return [(path, member.key) for path, member in zip(paths, tie, strict=True)]
+
+
+def _share(infos: Infos, places: list[tuple[str, str]], above: Component) -> None:
+    found = [infos[path].get(key) for path, key in places]
+    if len(set(found)) > 1 or None in found:
+        raise IntegrityError(
+            f"{above.directory} lists a tie between arrays that are not the same",
+            expected="one array under several names",
+            found=listed(below(path, key) for path, key in places),
+            fix="take another copy of the checkpoint",
+        )
+    for (path, _), old in zip(places[1:], found[1:], strict=True):
+        infos[path].update({key: found[0] for key, info in infos[path].items() if info is old and found[0]})
+
+
+def refuse_ties_to_unread(root: Component, selection: Selection) -> None:
+    """Check that no selected array is tied to one in a component that was not opened; `select` sees the other ties.
+
+    Raises:
+        TieError: One is; it names the partners.
+    """
+    opened = {each.path: each for each in root.walk()}
+    torn = []
+    for above in root.walk():
+        for tie in above.manifest.ties:
+            places = _places(above, tie)
+            inside = [below(*place) for place in places if place[0] in opened and _takes(selection, opened, *place)]
+            outside = [below(*place) for place in places if place[0] not in opened]
+            if inside and outside:
+                torn.append(f"{listed(inside)} with {listed(outside)}")
+    if torn:
+        raise TieError(
+            "the selection takes only a part of arrays that are tied",
+            expected="all names of a tied array, or none",
+            found="; ".join(torn),
+            fix="select the partners too, or let go of them: select.ties=untie",
+        )
+
+
+def _takes(selection: Selection, opened: Mapping[str, Component], path: str, key: str) -> bool:
+    roles = opened[path].manifest.roles
+    entry = entry_of(key, roles)
+    return selection.takes_component(path) and entry in roles and selection.takes_entry(entry, roles[entry])

@@ -1,0 +1,129 @@
+"""Checking every byte of a checkpoint."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlpipe.backends.extents import damaged_parts
+from rlpipe.checkpoint.component import Component, open_manifest, require_listed, require_present, unlisted
+from rlpipe.checkpoint.directory import locate
+from rlpipe.checkpoint.format import MANIFEST_NAME
+from rlpipe.checkpoint.manifest import Manifest
+from rlpipe.checkpoint.reader import read_checkpoint
+from rlpipe.errors import CheckpointError
+from rlpipe.snapshot.snapshot import below
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One damaged thing.
+
+    Attributes:
+        component: Path of its component; "" for the root.
+        file: Name of the file in the component's directory.
+        key: Array key, or "" where no array, or not only one, is damaged.
+        message: What is wrong.
+    """
+
+    component: str
+    file: str
+    key: str
+    message: str
+
+    def __str__(self) -> str:
+        """One line."""
+        place = below(self.component, self.file)
+        return f"{place}, {self.key}: {self.message}" if self.key else f"{place}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """What a check of every byte found.
+
+    Attributes:
+        path: The checkpoint.
+        findings: All damage, by component.
+        notes: What is there and was not checked, because no manifest lists it.
+        components: How many components were checked.
+        nbytes: How many bytes of array files were checked.
+    """
+
+    path: Path
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...]
+    components: int
+    nbytes: int
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is damaged."""
+        return not self.findings
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    findings: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
+    nbytes: int = 0
+
+
+def verify_checkpoint(path: str | os.PathLike[str]) -> VerifyReport:
+    """Check every byte of a checkpoint and of all components in it. Damage is reported, not raised.
+
+    Args:
+        path: A checkpoint's directory, or that of any component in one.
+
+    Raises:
+        CheckpointNotFoundError: There is nothing, a file, or an empty directory at the path.
+    """
+    directory = locate(Path(path))
+    if not directory.is_dir() or not any(directory.iterdir()):
+        open_manifest(directory)
+    checked = list(_check(directory, "", ""))
+    findings = [finding for each in checked for finding in each.findings]
+    findings = findings or list(_check_as_one(directory))
+    notes = tuple(note for each in checked for note in each.notes)
+    return VerifyReport(Path(path), tuple(findings), notes, len(checked), sum(each.nbytes for each in checked))
+
+
+def _check(directory: Path, path: str, expected: str) -> Iterator[_Checked]:
+    """Check a component and those inside; a damaged one stops nothing but itself."""
+    try:
+        require_present(directory, path)
+        manifest, digest = open_manifest(directory)
+        if expected:
+            require_listed(Component(path, directory, manifest, digest), expected)
+    except CheckpointError as error:
+        yield _Checked((Finding(path, MANIFEST_NAME, "", _line(error)),))
+        return
+    notes = tuple(f"{below(path, name)} is not listed, and was ignored" for name in unlisted(directory, manifest))
+    nbytes = manifest.file.record.size if manifest.file else 0
+    yield _Checked(tuple(_check_arrays(directory, path, manifest)), notes, nbytes)
+    for name, child in sorted(manifest.children.items()):
+        yield from _check(directory / name, below(path, name), child)
+
+
+def _check_arrays(directory: Path, path: str, manifest: Manifest) -> Iterator[Finding]:
+    if manifest.file is None:
+        return
+    record = manifest.file.record
+    try:
+        for key, message in damaged_parts(directory, record, list(manifest.extents.values())):
+            yield Finding(path, record.name, key, message)
+    except CheckpointError as error:
+        yield Finding(path, record.name, "", _line(error))
+
+
+def _check_as_one(directory: Path) -> Iterator[Finding]:
+    """What only shows when all manifests are taken together: ties and identities."""
+    try:
+        read_checkpoint(directory, arrays="none")
+    except CheckpointError as error:
+        yield Finding("", MANIFEST_NAME, "", _line(error))
+
+
+def _line(error: CheckpointError) -> str:
+    return "; ".join(line.strip() for line in str(error).splitlines() if not line.startswith("  fix"))
