@@ -1,0 +1,93 @@
+"""rlpipe: trained RL policies from any trainer to verified artifacts.
+
+Every public name is resolved when it is first asked for, so that `import rlpipe` loads no torch, hydra, h5py or
+gymnasium.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rlpipe import errors
+    from rlpipe.algorithms.algorithm import Algorithm
+    from rlpipe.checkpoint.checkpointable import Checkpointable
+    from rlpipe.modules.inference_only_api import InferenceOnlyAPI
+    from rlpipe.modules.multi_rl_module import MultiRLModule, MultiRLModuleSpec
+    from rlpipe.modules.rl_module import RLModuleSpec
+    from rlpipe.modules.torch.rl_module import RLModule
+    from rlpipe.modules.torch.torch_module import TorchModule
+    from rlpipe.pipeline.api import export, get_checkpoint_info, restore, save, verify
+    from rlpipe.policies.policy import Policy
+    from rlpipe.policies.policy_spec import PolicySpec
+    from rlpipe.snapshot.ids import validate_policy_id
+    from rlpipe.snapshot.selection import Selection
+    from rlpipe.snapshot.snapshot import Snapshot
+    from rlpipe.snapshot.spec import Spec
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Algorithm",
+    "Checkpointable",
+    "InferenceOnlyAPI",
+    "MultiRLModule",
+    "MultiRLModuleSpec",
+    "Policy",
+    "PolicySpec",
+    "RLModule",
+    "RLModuleSpec",
+    "Selection",
+    "Snapshot",
+    "Spec",
+    "TorchModule",
+    "__version__",
+    "errors",
+    "export",
+    "get_checkpoint_info",
+    "restore",
+    "save",
+    "validate_policy_id",
+    "verify",
+]
+
+_HOME = MappingProxyType(
+    {
+        "Algorithm": "rlpipe.algorithms.algorithm",
+        "Checkpointable": "rlpipe.checkpoint.checkpointable",
+        "InferenceOnlyAPI": "rlpipe.modules.inference_only_api",
+        "MultiRLModule": "rlpipe.modules.multi_rl_module",
+        "MultiRLModuleSpec": "rlpipe.modules.multi_rl_module",
+        "Policy": "rlpipe.policies.policy",
+        "PolicySpec": "rlpipe.policies.policy_spec",
+        "RLModule": "rlpipe.modules.torch.rl_module",
+        "RLModuleSpec": "rlpipe.modules.rl_module",
+        "Selection": "rlpipe.snapshot.selection",
+        "Snapshot": "rlpipe.snapshot.snapshot",
+        "Spec": "rlpipe.snapshot.spec",
+        "TorchModule": "rlpipe.modules.torch.torch_module",
+        "export": "rlpipe.pipeline.api",
+        "get_checkpoint_info": "rlpipe.pipeline.api",
+        "restore": "rlpipe.pipeline.api",
+        "save": "rlpipe.pipeline.api",
+        "validate_policy_id": "rlpipe.snapshot.ids",
+        "verify": "rlpipe.pipeline.api",
+    }
+)
+"""Public name -> the module that defines it."""
+
+
+def __getattr__(name: str) -> Any:
+    if name == "errors":
+        return import_module("rlpipe.errors")
+    if name not in _HOME:
+        raise AttributeError(f"module 'rlpipe' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
