@@ -1,0 +1,1 @@
+"""RL modules: from prepared observations to the outputs that decide."""

@@ -1,0 +1,113 @@
+"""DQN's Q network (Mnih et al. 2015) with its target, double and dueling where asked for."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from rlpipe.errors import SpecError
+from rlpipe.modules.fields import flag, read_fields, wholes
+from rlpipe.modules.inference_only_api import InferenceOnlyAPI
+from rlpipe.modules.torch.encoders import MLP, EncoderConfig, input_shape, read_encoder
+from rlpipe.modules.torch.heads import dueling, value_head
+from rlpipe.modules.torch.rl_module import Batch, Outputs, RLModule
+from rlpipe.snapshot.spaces import Discrete
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DQNConfig:
+    """Architecture of DQN.
+
+    Attributes:
+        encoder: From observations to features.
+        head_hidden: Widths of hidden layers in each head, with the encoder's activation.
+        dueling: Advantages and values in two heads, `af` and `vf`, in place of one head `q`.
+        double: The loss takes the next action from the online network (van Hasselt et al. 2016).
+    """
+
+    encoder: EncoderConfig = MLP(activation="relu")
+    head_hidden: tuple[int, ...] = ()
+    dueling: bool = False
+    double: bool = True
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        object.__setattr__(self, "encoder", read_encoder(self.encoder, where="model_config.encoder"))
+        hidden = wholes(self.head_hidden, where="model_config.head_hidden", least=1)
+        object.__setattr__(self, "head_hidden", hidden)
+        for name in ("dueling", "double"):
+            flag(getattr(self, name), where=f"model_config.{name}")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON with every field."""
+        return {
+            "encoder": self.encoder.to_json(),
+            "head_hidden": list(self.head_hidden),
+            "dueling": self.dueling,
+            "double": self.double,
+        }
+
+
+class DQNModule(RLModule, InferenceOnlyAPI):
+    """Q values of every action: `q` (B, n). The target network has the same parts under `target_` names."""
+
+    @classmethod
+    def full_model_config(cls, model_config: Mapping[str, Any]) -> Mapping[str, Any]:
+        """See `DQNConfig`."""
+        return read_fields(DQNConfig, model_config, where="model_config").to_json()
+
+    def setup(self) -> None:
+        """Build the network and a target with the same numbers."""
+        config = self.config = read_fields(DQNConfig, self.model_config, where="model_config")
+        if not isinstance(self.action_space, Discrete):
+            found = self.action_space.describe()
+            raise SpecError("DQN chooses among actions", expected="a Discrete action space", found=found)
+        self.encoder = config.encoder.build(input_shape(self.observation_space))
+        for name, width in self._heads(self.action_space.n).items():
+            head = value_head(
+                self.encoder.out_features, width, hidden=config.head_hidden, act=config.encoder.activation
+            )
+            self.add_module(name, head)
+        for name in ("encoder", *self._heads(self.action_space.n)):
+            self.add_module(f"target_{name}", copy.deepcopy(getattr(self, name)).requires_grad_(requires_grad=False))
+
+    def _heads(self, n: int) -> dict[str, int]:
+        return {"af": n, "vf": 1} if self.config.dueling else {"q": n}
+
+    def get_non_inference_attributes(self) -> list[str]:
+        """The target network."""
+        return ["target_encoder", "target_q", "target_af", "target_vf"]
+
+    def output_kind(self) -> str:
+        """Q values."""
+        return "q"
+
+    def forward_inference(self, batch: Batch) -> Outputs:
+        """`q` (B, n)."""
+        return {"q": self._values(batch["obs"], "")}
+
+    def forward_train(self, batch: Batch) -> Outputs:
+        """`q` (B, n), and where the batch has `next_obs` also `next_q` and `next_target_q` of them."""
+        outputs = self.forward_inference(batch)
+        if "next_obs" not in batch:
+            return outputs
+        with torch.no_grad():
+            target = self._values(batch["next_obs"], "target_")
+        online = self._values(batch["next_obs"], "") if self.config.double else target
+        return {**outputs, "next_q": online, "next_target_q": target}
+
+    def _values(self, obs: torch.Tensor, prefix: str) -> torch.Tensor:
+        latent = self._part(prefix, "encoder")(obs)
+        if not self.config.dueling:
+            q: torch.Tensor = self._part(prefix, "q")(latent)
+            return q
+        return dueling(self._part(prefix, "af")(latent), self._part(prefix, "vf")(latent))
+
+    def _part(self, prefix: str, name: str) -> nn.Module:
+        part: nn.Module = getattr(self, prefix + name)
+        return part

@@ -1,0 +1,130 @@
+"""PPO's actor and critic (Schulman et al. 2017), with shared or separate encoders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import nn
+
+from rlpipe.modules.fields import choice, flag, read_fields
+from rlpipe.modules.inference_only_api import InferenceOnlyAPI
+from rlpipe.modules.torch.encoders import MLP, EncoderConfig, Shape, input_shape, read_encoder
+from rlpipe.modules.torch.heads import GaussianHead, LogStd, policy_head, value_head
+from rlpipe.modules.torch.rl_module import Batch, Outputs, RLModule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PPOConfig:
+    """Architecture of PPO.
+
+    Attributes:
+        shared: Encoder that actor and critic share, or None; the others come behind it.
+        actor: Encoder of the policy.
+        critic: Encoder of the value function.
+        log_std: "free", "state" or "gsde", see `GaussianHead`; for Box actions only.
+        squash: The mean is meant to go through tanh.
+    """
+
+    shared: EncoderConfig | None = None
+    actor: EncoderConfig = MLP()
+    critic: EncoderConfig = MLP()
+    log_std: str = "free"
+    squash: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        for name in ("shared", "actor", "critic"):
+            if (value := getattr(self, name)) is not None or name != "shared":
+                object.__setattr__(self, name, read_encoder(value, where=f"model_config.{name}"))
+        choice(self.log_std, ("free", "state", "gsde"), where="model_config.log_std")
+        flag(self.squash, where="model_config.squash")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON with every field."""
+        return {
+            "shared": self.shared and self.shared.to_json(),
+            "actor": self.actor.to_json(),
+            "critic": self.critic.to_json(),
+            "log_std": self.log_std,
+            "squash": self.squash,
+        }
+
+
+class ActorCriticEncoder(nn.Module):
+    """Features of actor and critic, from one observation.
+
+    Attributes:
+        encoder: What both share; absent without.
+        actor_encoder: The actor's own.
+        critic_encoder: The critic's own; absent in a module that only acts.
+    """
+
+    def __init__(self, config: PPOConfig, shape: Shape) -> None:
+        super().__init__()
+        self.encoder = config.shared.build(shape) if config.shared else None
+        inner = (self.encoder.out_features,) if self.encoder is not None else shape
+        self.actor_encoder = config.actor.build(inner)
+        self.critic_encoder = config.critic.build(inner)
+
+    def actor(self, obs: torch.Tensor) -> torch.Tensor:
+        """(B, ...) observations to (B, latent) features of the policy."""
+        features: torch.Tensor = self.actor_encoder(self._shared(obs))
+        return features
+
+    def both(self, obs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """(B, ...) observations to features of the policy and of the value function."""
+        shared = self._shared(obs)
+        return self.actor_encoder(shared), self.critic_encoder(shared)
+
+    def _shared(self, obs: torch.Tensor) -> torch.Tensor:
+        return obs if self.encoder is None else self.encoder(obs)
+
+
+class PPOModule(RLModule, InferenceOnlyAPI):
+    """Policy and value function. Outputs: `logits`, or `mean` with `log_std`; in training also `value` (B,)."""
+
+    encoder: ActorCriticEncoder
+    pi: nn.Module
+    vf: nn.Module
+
+    @classmethod
+    def full_model_config(cls, model_config: Mapping[str, Any]) -> Mapping[str, Any]:
+        """See `PPOConfig`."""
+        return read_fields(PPOConfig, model_config, where="model_config").to_json()
+
+    def setup(self) -> None:
+        """Build encoders and heads."""
+        self.config = read_fields(PPOConfig, self.model_config, where="model_config")
+        self.encoder = ActorCriticEncoder(self.config, input_shape(self.observation_space))
+        latent = self.encoder.actor_encoder.out_features
+        self.pi = policy_head(latent, self.action_space, cast("LogStd", self.config.log_std))
+        self.vf = value_head(self.encoder.critic_encoder.out_features, 1)
+
+    def get_non_inference_attributes(self) -> list[str]:
+        """Value function and its encoder."""
+        return ["vf", "encoder.critic_encoder"]
+
+    def output_kind(self) -> str:
+        """Logits of choices, or a mean."""
+        if not isinstance(self.pi, GaussianHead):
+            return "logits"
+        return "squashed" if self.config.squash else "mean"
+
+    def forward_inference(self, batch: Batch) -> Outputs:
+        """`logits` (B, n), or `mean` (B, n)."""
+        latent = self.encoder.actor(batch["obs"])
+        outputs: Outputs = self.pi.mode(latent) if isinstance(self.pi, GaussianHead) else self.pi(latent)
+        return outputs
+
+    def forward_exploration(self, batch: Batch) -> Outputs:
+        """`logits`, or `mean` and `log_std`."""
+        outputs: Outputs = self.pi(self.encoder.actor(batch["obs"]))
+        return outputs
+
+    def forward_train(self, batch: Batch) -> Outputs:
+        """The outputs of exploration, and `value` (B,)."""
+        actor, critic = self.encoder.both(batch["obs"])
+        return {**self.pi(actor), "value": self.vf(critic).squeeze(1)}

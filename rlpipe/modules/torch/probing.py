@@ -1,0 +1,76 @@
+"""Trying a module on a few inputs, without a trace in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from rlpipe.modules.torch.tensors import tensor_of
+
+if TYPE_CHECKING:
+    from rlpipe.modules.rl_module import RLModuleSpec
+    from rlpipe.modules.torch.rl_module import Outputs, RLModule
+
+_PROBES = 4
+
+
+def place_of(module: nn.Module) -> torch.device:
+    """Where a module's parameters and buffers are; the CPU without any."""
+    tensor = next(chain(module.parameters(), module.buffers()), None)
+    return torch.device("cpu") if tensor is None else tensor.device
+
+
+def to_tensors(batch: Any, device: torch.device) -> Any:
+    """Nested arrays as fresh tensors on a device; dicts and tuples stay."""
+    if isinstance(batch, Mapping):
+        return {key: to_tensors(value, device) for key, value in batch.items()}
+    if isinstance(batch, tuple):
+        return tuple(to_tensors(value, device) for value in batch)
+    return tensor_of(batch).clone().to(device)
+
+
+def probe_of(module: RLModule) -> dict[str, Any]:
+    """A small batch of inference inputs on the module's device, the same every time."""
+    device = place_of(module)
+    observations = to_tensors(module.observation_space.sample(_PROBES, np.random.default_rng(0)), device)
+    memory = {
+        name: torch.as_tensor(value, device=device).expand(_PROBES, *np.shape(value))
+        for name, value in module.get_initial_state().items()
+    }
+    return {"obs": observations, "state_in": memory} if memory else {"obs": observations}
+
+
+def act(module: Any, batch: Mapping[str, Any]) -> Outputs:
+    """Inference without gradients; a module that draws random numbers draws the same ones every time."""
+    device = place_of(module)
+    forked = [device] if device.type == "cuda" else []
+    with torch.inference_mode(), torch.random.fork_rng(devices=forked):
+        torch.manual_seed(0)
+        outputs: Outputs = module.forward_inference(batch)
+    return outputs
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleFacts:
+    """What only a module's code knows about its spec.
+
+    Attributes:
+        output_kind: See `RLModule.output_kind`.
+        model_config: The config with every default filled in; classes in it stay classes.
+    """
+
+    output_kind: str
+    model_config: Mapping[str, Any]
+
+
+def learn_about(spec: RLModuleSpec, *, trust: tuple[str, ...]) -> ModuleFacts:
+    """Build a module of the spec, ask it, and let it go; random numbers go on as if nothing had happened."""
+    with torch.random.fork_rng(devices=[]):
+        module = spec.build(trust=trust)
+        return ModuleFacts(module.output_kind(), module.full_model_config(spec.model_config))

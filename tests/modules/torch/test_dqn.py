@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from rlpipe.errors import SpecError
+from rlpipe.modules.rl_module import RLModuleSpec
+from rlpipe.modules.torch.dqn import DQNModule
+from rlpipe.snapshot.spaces import Box, Discrete
+from rlpipe.snapshot.state import arrays
+from tests.conformance.module_suite import Case, ModuleSuite
+
+ROW = Box.uniform(-np.inf, np.inf, (5,))
+IMAGE = Box.uniform(0, 1, (3, 20, 20))
+TINY_CNN = {"type": "cnn", "filters": [[4, 5, 3]], "hidden": [8]}
+DUELING = {"dueling": True, "head_hidden": [6], "encoder": {"type": "mlp", "hidden": [7], "activation": "silu"}}
+NEXT = {"next_obs": (5,)}
+
+
+class TestDQN(ModuleSuite):
+    module_class = "rlpipe.modules.torch.dqn.DQNModule"
+
+    @staticmethod
+    def cases() -> list[Case]:
+        return [
+            Case("plain", ROW, Discrete(3, start=2), {}, ("target_",), NEXT),
+            Case("single", ROW, Discrete(3), {"double": False}, ("target_",), NEXT),
+            Case("dueling", ROW, Discrete(4), DUELING, ("target_",)),
+            Case("linear", ROW, Discrete(2), {"encoder": {"type": "mlp", "hidden": []}}, ("target_",)),
+            Case("cnn", IMAGE, Discrete(4), {"encoder": TINY_CNN}, ("target_",)),
+        ]
+
+
+def module(**config: object) -> DQNModule:
+    built = RLModuleSpec(DQNModule, ROW, Discrete(3), model_config=config).build()
+    assert isinstance(built, DQNModule)
+    return built
+
+
+def test_the_names_of_the_state() -> None:
+    assert list(arrays(module(encoder={"type": "mlp", "hidden": [4], "activation": "relu"}).get_state())) == [
+        *(f"{part}/{name}" for part in ("encoder/0", "q") for name in ("bias", "weight")),
+        *(f"target_{part}/{name}" for part in ("encoder/0", "q") for name in ("bias", "weight")),
+    ]
+
+
+def test_dueling_keeps_its_value_head_to_act() -> None:
+    names = {key.partition("/")[0] for key in arrays(module(**DUELING).get_state(inference_only=True))}
+    assert names == {"encoder", "af", "vf"}
+
+
+def test_dueling_is_the_formula() -> None:
+    built = module(dueling=True)
+    obs = torch.randn(6, 5)
+    latent = built.encoder(obs)
+    advantages, value = (getattr(built, name)(latent).detach().numpy() for name in ("af", "vf"))
+    found = built.forward_inference({"obs": obs})["q"].detach().numpy()
+    np.testing.assert_allclose(found, value + advantages - advantages.mean(1, keepdims=True), rtol=1e-5, atol=1e-6)
+
+
+def test_the_target_starts_equal_and_stays_behind() -> None:
+    built = module()
+    obs = torch.randn(6, 5)
+    with torch.no_grad():
+        before = built.forward_train({"obs": obs, "next_obs": obs})
+        built.get_parameter("q.bias").add_(1)
+        after = built.forward_train({"obs": obs, "next_obs": obs})
+    assert torch.equal(before["next_q"], before["next_target_q"])
+    assert torch.equal(after["next_target_q"], before["next_target_q"])
+    assert not torch.equal(after["next_q"], before["next_q"])
+
+
+def test_real_actions_are_refused() -> None:
+    with pytest.raises(SpecError, match="chooses among actions"):
+        RLModuleSpec(DQNModule, ROW, Box.uniform(-1, 1, (2,))).build()

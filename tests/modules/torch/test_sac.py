@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from rlpipe.errors import SpecError
+from rlpipe.modules.rl_module import RLModuleSpec
+from rlpipe.modules.torch.sac import SACModule
+from rlpipe.snapshot.spaces import Box, Discrete
+from rlpipe.snapshot.state import arrays
+from tests.conformance.module_suite import Case, ModuleSuite
+
+ROW = Box.uniform(-np.inf, np.inf, (5,))
+IMAGE = Box.uniform(0, 1, (3, 20, 20))
+TINY_CNN = {"type": "cnn", "filters": [[4, 5, 3]], "hidden": [8]}
+SMALL = {"type": "mlp", "hidden": [7, 6], "activation": "relu"}
+TRAINING = ("qf/", "target_qf/", "log_alpha")
+PAIR = {"actions": (2,)}
+
+
+class TestSAC(ModuleSuite):
+    module_class = "rlpipe.modules.torch.sac.SACModule"
+
+    @staticmethod
+    def cases() -> list[Case]:
+        actions = Box(np.array([-1.0, 0.5]), np.array([3.0, 0.75]), np.dtype(np.float32))
+        return [
+            Case("state", ROW, actions, {"actor": SMALL, "critic": SMALL}, TRAINING, PAIR),
+            Case("gsde", ROW, actions, {"log_std": "gsde", "mean_clip": 2.0, "actor": SMALL}, TRAINING, PAIR),
+            Case(
+                "one_critic",
+                ROW,
+                Box.uniform(-1, 1, (2,), np.float64),
+                {"n_critics": 1, "learn_alpha": False},
+                TRAINING,
+                PAIR,
+            ),
+            Case("cnn", IMAGE, actions, {"actor": TINY_CNN, "critic": TINY_CNN}, TRAINING, PAIR),
+        ]
+
+
+def module(**config: object) -> SACModule:
+    built = RLModuleSpec(SACModule, ROW, Box.uniform(-1, 1, (2,)), model_config=config).build()
+    assert isinstance(built, SACModule)
+    return built
+
+
+def test_the_names_of_the_state() -> None:
+    small = {"type": "mlp", "hidden": [4], "activation": "relu"}
+    assert list(arrays(module(actor=small, critic=small, n_critics=1).get_state())) == [
+        "log_alpha",
+        *(f"{part}/{name}" for part in ("pi/log_std", "pi/mean", "pi_encoder/0") for name in ("bias", "weight")),
+        *(f"qf/0/{part}/{name}" for part in ("encoder/0", "q") for name in ("bias", "weight")),
+        *(f"target_qf/0/{part}/{name}" for part in ("encoder/0", "q") for name in ("bias", "weight")),
+    ]
+
+
+def test_the_mean_is_clipped_before_tanh() -> None:
+    built = module(mean_clip=0.5)
+    obs = 1e3 * torch.randn(50, 5)
+    found = built.forward_inference({"obs": obs})["mean"]
+    raw = built.pi.mean(built.pi_encoder(obs))
+    assert raw.abs().max() > 1
+    assert torch.equal(found, raw.clamp(-0.5, 0.5))
+
+
+def test_the_log_deviation_is_bounded() -> None:
+    found = module().forward_exploration({"obs": 1e6 * torch.randn(50, 5)})["log_std"]
+    assert found.min() == -20
+    assert found.max() == 2
+
+
+def test_critics_differ_and_targets_start_equal() -> None:
+    batch = {"obs": torch.randn(6, 5), "actions": torch.randn(6, 2)}
+    outputs = module().forward_train(batch)
+    assert outputs["critic_q"].shape == (6, 2)
+    assert torch.equal(outputs["critic_q"], outputs["target_q"])
+    assert not torch.equal(outputs["critic_q"][:, 0], outputs["critic_q"][:, 1])
+
+
+def test_choices_are_refused() -> None:
+    with pytest.raises(SpecError, match="real numbers"):
+        RLModuleSpec(SACModule, ROW, Discrete(2)).build()
+
+
+@pytest.mark.parametrize("bound", [0, -1.0, float("inf"), "2", True])
+def test_a_mean_clip_that_is_no_bound_is_refused(bound: object) -> None:
+    with pytest.raises(SpecError, match="mean_clip is no bound"):
+        module(mean_clip=bound)

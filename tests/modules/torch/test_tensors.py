@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from rlpipe.errors import UnsupportedStateError
+from rlpipe.modules.torch.tensors import Arrays, _one_copy, tensor_of, ties
+from rlpipe.snapshot.dtypes import DTYPES
+
+BOTH = [name for name in DTYPES if hasattr(torch, name)]
+
+
+@pytest.mark.parametrize("name", BOTH)
+@pytest.mark.parametrize("shape", [(), (0, 3), (2, 3)])
+def test_every_dtype_goes_there_and_back_bit_for_bit(name: str, shape: tuple[int, ...]) -> None:
+    size = int(np.prod(shape)) * torch.empty((), dtype=getattr(torch, name)).itemsize
+    raw = torch.arange(size, dtype=torch.uint8) % 2
+    tensor = raw.view(getattr(torch, name)).reshape(shape) if size else torch.empty(shape, dtype=getattr(torch, name))
+    array = Arrays().of(tensor, "key")
+    assert array.dtype == DTYPES[name]
+    assert array.shape == shape
+    assert array.tobytes() == bytes(raw.numpy())
+    back = tensor_of(array)
+    assert back.dtype == tensor.dtype
+    assert back.shape == tensor.shape
+
+
+def test_a_tensor_on_the_cpu_is_viewed() -> None:
+    tensor = torch.zeros(3, dtype=torch.bfloat16)
+    array = Arrays().of(tensor, "key")
+    tensor.fill_(1)
+    assert (array.astype(np.float32) == 1).all()
+    assert not array.flags.writeable
+
+
+def test_tensors_that_are_one_become_one_array() -> None:
+    arrays = Arrays()
+    tensor = torch.arange(6.0).reshape(2, 3)
+    assert arrays.of(tensor, "a") is arrays.of(tensor.detach(), "b")
+    assert arrays.of(tensor, "a") is not arrays.of(tensor.T, "c")
+    assert arrays.of(torch.empty(0), "d") is not arrays.of(torch.empty(0), "e")
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_ties_are_found_by_storage(device: str) -> None:
+    tensor, other = torch.ones(2, 3, device=device), torch.ones(2, 3, device=device)
+    found = ties(
+        [("a", tensor), ("b", tensor.detach()), ("c", other), ("d", tensor[0]), ("e", 3), ("f", torch.empty(0))]
+    )
+    assert found == [["a", "b"]]
+
+
+def test_what_is_no_plain_array_is_refused_by_its_name() -> None:
+    with pytest.raises(UnsupportedStateError, match=r"layer\.weight"):
+        Arrays().of(torch.eye(2).to_sparse(), "layer.weight")
+
+
+def test_arrays_of_any_strides_become_tensors() -> None:
+    array = np.arange(6.0).reshape(2, 3)[:, ::-1]
+    assert torch.equal(tensor_of(array), torch.tensor([[2.0, 1, 0], [5, 4, 3]], dtype=torch.float64))
+
+
+def test_copies_of_one_device_memory_are_one_while_they_are_right() -> None:
+    first = _one_copy(np.arange(3.0), "place")
+    assert _one_copy(np.arange(3.0), "place") is first
+    assert _one_copy(np.arange(3.0), "elsewhere") is not first
+    changed = _one_copy(np.ones(3), "place")
+    assert changed is not first
+    assert (changed == 1).all()
