@@ -1,0 +1,130 @@
+"""The stages behind the module, as torch modules."""
+
+from __future__ import annotations
+
+from math import inf
+
+import numpy as np
+import torch
+from torch import nn
+
+from rlpipe.policies.stage_modules import StageModule
+from rlpipe.snapshot.state import Array
+
+
+class Argmax(StageModule):
+    """The highest score of each row."""
+
+    def __init__(self, start: int) -> None:
+        super().__init__()
+        self.start = start
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(B, n) scores to (B,) int64."""
+        best = x.argmax(dim=1)
+        return best + self.start if self.start else best
+
+    def margin(self, x: torch.Tensor) -> torch.Tensor:
+        """(B,): how far the best score is above the next."""
+        return _margin(x)
+
+
+def _margin(x: torch.Tensor) -> torch.Tensor:
+    if x.shape[1] < 2:
+        return torch.full_like(x[:, 0], inf)
+    best = x.topk(2, dim=1).values
+    return best[:, 0] - best[:, 1]
+
+
+class MultiArgmax(StageModule):
+    """The highest score of each block of each row."""
+
+    start: torch.Tensor
+
+    def __init__(self, nvec: tuple[int, ...], start: tuple[int, ...]) -> None:
+        super().__init__()
+        self.nvec = list(nvec)
+        self.constant("start", np.array(start, np.int64))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(B, sum(nvec)) scores to (B, len(nvec)) int64."""
+        return torch.stack([block.argmax(dim=1) for block in torch.split(x, self.nvec, dim=1)], dim=1) + self.start
+
+    def margin(self, x: torch.Tensor) -> torch.Tensor:
+        """(B,): the least distance of a best score above the next, over all blocks."""
+        return torch.stack([_margin(block) for block in torch.split(x, self.nvec, dim=1)]).amin(dim=0)
+
+
+class Threshold(StageModule):
+    """1 where the score is above the value."""
+
+    def __init__(self, value: float) -> None:
+        super().__init__()
+        self.value = value
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(B, ...) scores to (B, ...) int8."""
+        return (x > self.value).to(torch.int8)
+
+    def margin(self, x: torch.Tensor) -> torch.Tensor:
+        """(B,): the least distance of a score from the value."""
+        return (x - self.value).abs().flatten(1).amin(dim=1)
+
+
+class Clip(StageModule):
+    """Into the bounds."""
+
+    low: torch.Tensor
+    high: torch.Tensor
+
+    def __init__(self, low: Array, high: Array) -> None:
+        super().__init__()
+        self.constant("low", low)
+        self.constant("high", high)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(B, ...) to (B, ...)."""
+        return torch.minimum(torch.maximum(x, self.low), self.high)
+
+
+class Tanh(nn.Tanh):
+    """Hyperbolic tangent, (B, ...) to (B, ...)."""
+
+
+class Unscale(Clip):
+    """From -1..1 to the bounds."""
+
+    span: torch.Tensor
+
+    def __init__(self, low: Array, high: Array) -> None:
+        super().__init__(low, high)
+        self.constant("span", high - low)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(B, ...) to (B, ...)."""
+        # Rounding may carry the sum past the upper bound, and an environment refuses that.
+        return super().forward(self.low + 0.5 * (x + 1.0) * self.span)
+
+
+class Affine(StageModule):
+    """x * scale + offset."""
+
+    scale: torch.Tensor
+    offset: torch.Tensor
+
+    def __init__(self, scale: Array, offset: Array) -> None:
+        super().__init__()
+        self.constant("scale", scale)
+        self.constant("offset", offset)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(B, ...) to (B, ...)."""
+        return x * self.scale + self.offset
+
+
+class Round(StageModule):
+    """To the nearest whole number, halves to the even one."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(B, ...) to (B, ...)."""
+        return x.round()

@@ -1,0 +1,240 @@
+"""A policy: raw observations in, actions that the environment takes out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Self
+
+import torch
+from torch import nn
+
+from rlpipe.checkpoint.checkpointable import Checkpointable
+from rlpipe.errors import SpecError, listed
+from rlpipe.modules.inference_part import inference_part
+from rlpipe.modules.module_checkpoint import STAGE_NAMES
+from rlpipe.modules.torch.probing import place_of
+from rlpipe.modules.torch.rl_module import RLModule
+from rlpipe.policies.observations import read_observations
+from rlpipe.policies.policy_graph import PolicyGraph
+from rlpipe.policies.policy_spec import PolicySpec
+from rlpipe.policies.policy_tree import build_policies, read_policies
+from rlpipe.policies.stage import initial_states
+from rlpipe.snapshot.snapshot import Role
+from rlpipe.snapshot.spec import Json, Spec
+from rlpipe.snapshot.state import Array, State, copied, entries
+
+__all__ = ["Policy", "PolicySpec"]
+
+
+class Policy(Checkpointable):
+    """An RL module with the stages before and behind it.
+
+    Args:
+        spec: What it is.
+        module: The module of the spec.
+        statistics: Stage type -> statistics, for the observation stages that keep some; None for stages that have seen
+            nothing. float64.
+        metadata: Plain facts, such as {"trained": False}.
+
+    Raises:
+        SpecError: The module is of another spec, or keeps state under a reserved name.
+        NormalizerError: Statistics that cannot normalise.
+    """
+
+    def __init__(
+        self,
+        spec: PolicySpec,
+        module: RLModule,
+        *,
+        statistics: State | None = None,
+        metadata: Mapping[str, Json] | None = None,
+    ) -> None:
+        self.module = module
+        self.spec = replace(spec, module=module.get_module_spec())
+        self.metadata: Mapping[str, Json] = dict(metadata or {})
+        if reserved := STAGE_NAMES & module.get_own_state().keys():
+            raise SpecError(
+                f"the module keeps state under {listed(reserved)}",
+                expected=f"other names than {listed(STAGE_NAMES)}, which belong to the policy's stages",
+                found=listed(reserved),
+                fix="rename the attribute of the module",
+            )
+        initial = initial_states(spec.observation, spec.observation_space)
+        self._statistics = initial if statistics is None else statistics
+        self._place = place_of(module)
+        self._graph = self._graph_of(self._statistics)
+
+    def _graph_of(self, statistics: State) -> PolicyGraph:
+        return PolicyGraph(self.spec, self.module, statistics).to(self._place)
+
+    def compute_actions(self, observations: Any) -> Array:
+        """Deterministic actions for observations.
+
+        Args:
+            observations: A batch (B, *shape) of the observation space, nested for Dict and Tuple; or a single
+                observation, which is recognised by its shape.
+
+        Returns:
+            Actions (B, *shape) in the action space's dtype; one action (*shape) for a single observation.
+
+        Raises:
+            ObservationError: Another structure, shape or dtype, or NaN.
+        """
+        return self._run("forward", observations)
+
+    def scores(self, observations: Any) -> Array:
+        """What the action is chosen from: logits or Q values; where nothing is chosen, what the module puts out."""
+        return self._run("scores", observations)
+
+    def margins(self, observations: Any) -> Array:
+        """By how much the least sure choice is ahead of the next: (B,); infinite where nothing is chosen."""
+        return self._run("margins", observations)
+
+    def _run(self, name: str, given: Any) -> Array:
+        read = read_observations(self.spec.observation_space, given)
+        graph = self.graph()
+        tensors = [torch.from_numpy(read.arrays[each]).to(self._place) for each in graph.input_names]
+        with evaluating(self.module), torch.inference_mode():
+            found: Array = getattr(graph, name)(*tensors).cpu().numpy()
+        return found[0] if read.is_single else found
+
+    def graph(self) -> PolicyGraph:
+        """The policy as one torch module with flat inputs and outputs, around the same parameters.
+
+        It takes a tensor (B, *shape) for each of `input_names`, in the environment's dtype, and gives the actions
+        (B, ...). Copy it before you change it.
+        """
+        if (place := place_of(self.module)) != self._place:
+            self._place = place
+            self._graph.to(place)
+        return self._graph
+
+    def get_state(
+        self,
+        components: str | Collection[str] | None = None,
+        *,
+        not_components: str | Collection[str] | None = None,
+        inference_only: bool = False,
+    ) -> State:
+        """A copy of the state: the module's, and the stages' statistics under `observation`."""
+        state = super().get_state(components, not_components=not_components)
+        return inference_part(self, state) if inference_only else state
+
+    def get_spec(self) -> Spec:
+        """See `Restorable`."""
+        return self.spec.to_spec()
+
+    def get_own_state(self) -> State:
+        """See `Restorable`."""
+        statistics = {"observation": self._statistics} if self._statistics else {}
+        return {**self.module.get_own_state(), **statistics}
+
+    def get_own_roles(self) -> Mapping[str, Role]:
+        """Those of the module; statistics are for inference."""
+        statistics: dict[str, Role] = dict.fromkeys(entries({"observation": self._statistics}), "inference")
+        return {**self.module.get_own_roles(), **(statistics if self._statistics else {})}
+
+    def check_own_state(self, state: State) -> None:
+        """See `Restorable`.
+
+        Raises:
+            NormalizerError: Statistics that cannot normalise.
+            TieError: Two names of one tensor have different values.
+        """
+        module, statistics = _parted(state)
+        self.module.check_own_state(module)
+        self._graph_of(statistics)
+
+    def set_own_state(self, state: State) -> None:
+        """See `Restorable`."""
+        module, statistics = _parted(state)
+        graph = self._graph_of(statistics)
+        self.module.set_own_state(module)
+        self._statistics, self._graph = copied(statistics), graph
+
+    def get_snapshot_metadata(self) -> Mapping[str, Json]:
+        """See `Restorable`."""
+        return self.metadata
+
+    def set_snapshot_metadata(self, metadata: Mapping[str, Json]) -> None:
+        """See `Restorable`."""
+        self.metadata = dict(metadata)
+
+    def own_tensor(self, key: str) -> torch.Tensor:
+        """See `HoldsTensors`."""
+        return self.module.own_tensor(key)
+
+    def share_tensor(self, key: str, tensor: torch.Tensor) -> None:
+        """See `HoldsTensors`."""
+        self.module.share_tensor(key, tensor)
+
+    @classmethod
+    def build_from(cls, spec: Spec, children: Mapping[str, Any], *, device: str, trust: tuple[str, ...]) -> Self:
+        """See `Restorable`."""
+        del children
+        policy = PolicySpec.from_spec(spec)
+        return cls(policy, policy.module.build(device=device, trust=trust))
+
+    @classmethod
+    def from_checkpoint(  # type: ignore[override]
+        cls,
+        path: str | os.PathLike[str],
+        policy_ids: Collection[str] | None = None,
+        *,
+        device: str = "cpu",
+        trust: tuple[str, ...] = (),
+    ) -> Self | dict[str, Self]:
+        """The policy of a policy's directory; of any other checkpoint its policies by id, as RLlib does it.
+
+        Only the files of the chosen policies are opened. Policies come in eval mode.
+
+        Args:
+            path: A checkpoint of an algorithm, a container or a policy.
+            policy_ids: Ids or globs, None for all; only where the checkpoint has several policies.
+            device: Where they live; on "meta" no array is read.
+            trust: Classes that the caller vouches for.
+
+        Raises:
+            CheckpointError: There is no checkpoint, or it is damaged.
+            SelectionError: An id that is not there.
+            SpecError: The checkpoint holds no policies, or is one and `policy_ids` are given.
+            TieError: A chosen policy shares arrays with one that is not chosen.
+        """
+        tree = read_policies(path, policy_ids, arrays="none" if device == "meta" else "verify")
+        built = build_policies(tree, device=device, trust=trust)
+        return built[""] if tree.is_single else built
+
+    @classmethod
+    def from_state(
+        cls, state: Mapping[str, Any], spec: PolicySpec, *, device: str = "cpu", trust: tuple[str, ...] = ()
+    ) -> Self:
+        """A policy of a spec with a state of `get_state()`. RLlib's state carries its spec; here they are two things.
+
+        Raises:
+            StateMismatchError: The state is not of this spec, or only a part of it.
+        """
+        policy = cls(spec, spec.module.build(device=device, trust=trust))
+        policy.set_state(state)
+        policy.module.eval()
+        return policy
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Eval mode inside, and the modes of before behind it."""
+    training = [part for part in module.modules() if part.training]
+    if training:
+        module.eval()
+    try:
+        yield
+    finally:
+        for part in training:
+            part.training = True
+
+
+def _parted(state: State) -> tuple[State, State]:
+    """The module's part of a policy's state, and the statistics."""
+    return {name: value for name, value in state.items() if name not in STAGE_NAMES}, state.get("observation", {})

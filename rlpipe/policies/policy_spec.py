@@ -1,0 +1,227 @@
+"""What a policy is, as data. No torch before one is built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from math import inf, prod
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from rlpipe.errors import SpecError, listed
+from rlpipe.modules.fields import refuse_unknown
+from rlpipe.modules.rl_module import RLModuleSpec, space_of
+from rlpipe.policies.stage import through
+from rlpipe.policies.stages import (
+    Stages,
+    default_action_stages,
+    default_observation_stages,
+    prepared_space,
+    stages_from_json,
+    stages_to_json,
+)
+from rlpipe.snapshot.spaces import (
+    Box,
+    Discrete,
+    Leaf,
+    MultiBinary,
+    MultiDiscrete,
+    Space,
+    compare,
+    flat_items,
+    from_json,
+    to_json,
+)
+from rlpipe.snapshot.spec import Json, Spec
+
+if TYPE_CHECKING:
+    from rlpipe.policies.policy import Policy
+
+CLASS_PATH = "rlpipe.policies.policy.Policy"
+
+_FIELDS = ("module", "observation_space", "action_space", "observation", "action")
+
+
+@dataclass(frozen=True)
+class PolicySpec:
+    """What a policy is and how to build it.
+
+    Attributes:
+        module: The RL module; its observation space is that of prepared observations.
+        observation_space: The environment's.
+        action_space: The environment's.
+        observation: Stages between observation and module.
+        action: Stages between module and action.
+
+    Raises:
+        SpecError: The stages do not lead from the observations to what the module takes, or to the actions.
+    """
+
+    module: RLModuleSpec
+    observation_space: Space
+    action_space: Space
+    observation: Stages
+    action: Stages
+
+    def __post_init__(self) -> None:
+        """Check that the parts fit."""
+        for name in ("observation_space", "action_space"):
+            object.__setattr__(self, name, space_of(getattr(self, name)))
+        for name in ("observation", "action"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        self._require_module_fits()
+        self._require_actions_fit()
+
+    def _require_module_fits(self) -> None:
+        flat_items(self.observation_space, "obs")
+        taken, prepared = self.module.observation_space, prepared_space(self.observation_space, self.observation)
+        wrong = [finding.text for finding in compare(taken, prepared) if finding.severity == "error"]
+        # Other bounds are no harm; another dtype would stop the network.
+        if wrong or _dtypes(taken) != _dtypes(prepared):
+            raise SpecError(
+                "the observation stages do not lead to what the module takes",
+                expected=taken.describe(),
+                found=prepared.describe(),
+                fix="give the module the space that prepared_space(observation_space, stages) names",
+            )
+
+    def _require_actions_fit(self) -> None:
+        space = self.action_space
+        made = through(self.action, decision_space(space, self.action))
+        kinds = [(part.shape, part.dtype) for part in (space, made) if isinstance(part, Leaf)]
+        if len(kinds) < 2 or kinds[0] != kinds[1]:
+            raise SpecError(
+                "the action stages do not lead to what the environment takes",
+                expected=space.describe(),
+                found=made.describe(),
+                fix="name stages that reach its shape and dtype, such as reshape and cast",
+            )
+
+    @classmethod
+    def default(
+        cls,
+        module_class: str | type,
+        observation_space: Any,
+        action_space: Any,
+        *,
+        inference_only: bool = False,
+        learner_only: bool = False,
+        model_config: Mapping[str, Any] | None = None,
+        non_inference_attributes: tuple[str, ...] | None = None,
+        trust: tuple[str, ...] = (),
+    ) -> PolicySpec:
+        """The policy of a module class with default stages. The class is built once, to see what it puts out.
+
+        Args:
+            module_class: The class of the module, or its dotted path.
+            observation_space: The environment's.
+            action_space: The environment's.
+            inference_only: See `RLModuleSpec`.
+            learner_only: See `RLModuleSpec`.
+            model_config: See `RLModuleSpec`.
+            non_inference_attributes: See `RLModuleSpec`.
+            trust: Patterns of class paths that may be imported beside rlpipe's.
+
+        Raises:
+            UntrustedClassError: The class is not trusted.
+            SpecError: It cannot be built for these spaces, or cannot act in this action space.
+        """
+        observations, actions = space_of(observation_space), space_of(action_space)
+        stages = default_observation_stages(observations)
+        module = RLModuleSpec(
+            module_class,
+            prepared_space(observations, stages),
+            actions,
+            inference_only,
+            learner_only,
+            model_config or {},
+            non_inference_attributes,
+        )
+        from rlpipe.modules.torch.probing import learn_about
+
+        facts = learn_about(module, trust=trust)
+        full = replace(module, model_config=facts.model_config)
+        kind: Any = facts.output_kind
+        return cls(full, observations, actions, stages, default_action_stages(actions, kind))
+
+    def build(self, *, device: str = "cpu", trust: tuple[str, ...] = ()) -> Policy:
+        """A fresh policy on a device, marked as not trained; see `RLModuleSpec.build`."""
+        from rlpipe.policies.policy import Policy
+
+        return Policy(self, self.module.build(device=device, trust=trust), metadata={"trained": False})
+
+    def with_inference_only(self, *, inference_only: bool) -> PolicySpec:
+        """The same spec, its module built slim or whole."""
+        return replace(self, module=self.module.with_inference_only(inference_only=inference_only))
+
+    def to_json(self) -> dict[str, Json]:
+        """What the policy computes, as plain JSON; see `options` for the rest."""
+        return {
+            "module": self.module.to_json(),
+            "observation_space": to_json(self.observation_space),
+            "action_space": to_json(self.action_space),
+            "observation": stages_to_json(self.observation),
+            "action": stages_to_json(self.action),
+        }
+
+    def options(self) -> dict[str, Json]:
+        """How its module is built, as plain JSON."""
+        return self.module.options()
+
+    def to_spec(self) -> Spec:
+        """The spec of a policy's snapshot."""
+        return Spec(CLASS_PATH, self.to_json(), self.options())
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Json], options: Mapping[str, Json]) -> PolicySpec:
+        """The spec of its two JSON objects, the inverse of `to_json` and `options`.
+
+        Raises:
+            SpecError: A field is missing, unknown, or of the wrong type.
+            SpaceError: A space that is none.
+        """
+        refuse_unknown(value, _FIELDS, where="policy")
+        if missing := [name for name in _FIELDS if name not in value]:
+            raise SpecError(f"the policy lacks {listed(missing)}", expected=listed(_FIELDS), found=listed(value))
+        return cls(
+            RLModuleSpec.from_json(value["module"], options, where="policy.module"),
+            from_json(value["observation_space"], where="policy.observation_space"),
+            from_json(value["action_space"], where="policy.action_space"),
+            stages_from_json(value["observation"], side="observation"),
+            stages_from_json(value["action"], side="action"),
+        )
+
+    @classmethod
+    def from_spec(cls, spec: Spec) -> PolicySpec:
+        """The spec of a policy's snapshot or manifest, the inverse of `to_spec`; see `from_json`."""
+        return cls.from_json(spec.config, spec.options)
+
+
+def _dtypes(space: Space) -> list[tuple[str, Any]]:
+    return [(name, leaf.dtype) for name, leaf in flat_items(space, "obs")]
+
+
+def decision_space(space: Space, action: Stages) -> Box:
+    """What a module puts out for an action space, as the action stages see it: a row of float32.
+
+    With a stage that chooses there is a score for everything that can be chosen, else a number for each element.
+
+    Raises:
+        SpecError: The space is none of Box, Discrete, MultiDiscrete, MultiBinary.
+    """
+    counter = _SCORES.get(type(space))
+    if counter is None:
+        known = ", ".join(kind.__name__ for kind in _SCORES)
+        raise SpecError("a policy cannot act in this space", expected=known, found=space.describe())
+    chooses = any(stage.decides for stage in action)
+    return Box.uniform(-inf, inf, (counter(space) if chooses else prod(space.shape),))  # type: ignore[attr-defined]
+
+
+_SCORES: MappingProxyType[type[Space], Callable[[Any], int]] = MappingProxyType(
+    {
+        Box: lambda space: prod(space.shape),
+        Discrete: lambda space: space.n,
+        MultiDiscrete: lambda space: int(space.nvec.sum()),
+        MultiBinary: lambda space: prod(space.shape),
+    }
+)
