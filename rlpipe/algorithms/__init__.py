@@ -1,0 +1,1 @@
+"""Algorithms: the root components that hold policies."""
