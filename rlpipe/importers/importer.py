@@ -1,0 +1,99 @@
+"""What an importer is, what it gives, and how the one for a file is found."""
+
+from __future__ import annotations
+
+import pkgutil
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from rlpipe.errors import ConfigError, ForeignFormatError, closest
+from rlpipe.importers.sniff import sniff
+from rlpipe.snapshot.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportReport:
+    """What was taken from a foreign file, and what was not.
+
+    Attributes:
+        imported: Names in the file that went into the snapshot.
+        skipped: (name in the file, why it was left out).
+        notes: Sentences for people about choices that the importer made.
+    """
+
+    imported: tuple[str, ...]
+    skipped: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ImportedFile:
+    """A foreign policy as a snapshot of a `Policy`, with the report of how it came about."""
+
+    snapshot: Snapshot
+    report: ImportReport
+
+
+class Importer(Protocol):
+    """An importer: a module or package of `rlpipe.importers.libraries`.
+
+    Attributes:
+        Options: Frozen dataclass with a default for each field. Config checks the source's node against it.
+    """
+
+    Options: type[Any]
+
+    def recognise(self, path: Path) -> bool:
+        """Whether the content of a file is this library's; never raises for a file of something else."""
+
+    def read(self, path: Path, options: Any) -> ImportedFile:
+        """The policy in the file.
+
+        Raises:
+            ForeignFormatError: It is damaged, incomplete, or of a kind that is not supported; says which.
+            UnsafePayloadError: It asks for more than numbers.
+            NormalizerError: Normalisation statistics are missing, unproven or not finite.
+        """
+
+
+@cache
+def ids() -> tuple[str, ...]:
+    """The ids of all importers, sorted; none is imported."""
+    folder = Path(__file__).parent / "libraries"
+    return tuple(sorted(module.name for module in pkgutil.iter_modules([str(folder)])))
+
+
+def resolve(importer_id: str) -> Importer:
+    """The importer of an id, imported only now.
+
+    Raises:
+        ConfigError: There is no such importer.
+    """
+    if importer_id not in ids():
+        near = closest(importer_id, ids())
+        raise ConfigError(
+            f"there is no importer {importer_id!r}",
+            expected=f"one of {', '.join(ids())}",
+            found=repr(importer_id),
+            fix=f"did you mean {near[0]}?" if near else "leave it to the content of the file: source=auto",
+        )
+    return cast(Importer, import_module(f"rlpipe.importers.libraries.{importer_id}"))
+
+
+def recognise(path: str | Path) -> str:
+    """The id of the importer that the content of a file belongs to; its name does not matter.
+
+    Raises:
+        ForeignFormatError: No importer takes it; says what the file seems to be and what to do with it.
+    """
+    path = Path(path)
+    for importer_id in ids():
+        if path.is_file() and resolve(importer_id).recognise(path):
+            return importer_id
+    what, fix = sniff(path)
+    raise ForeignFormatError(
+        f"no importer can read {path}", expected=f"a file of one of {', '.join(ids())}", found=what, fix=fix
+    )

@@ -1,0 +1,1 @@
+"""Readers of foreign pickles and torch files that run nothing and import nothing that a file names."""
