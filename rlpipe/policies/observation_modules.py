@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from rlpipe.errors import NormalizerError
 from rlpipe.policies.stage_modules import StageModule
@@ -52,7 +53,8 @@ class Normalize(StageModule):
     """(x - mean) / deviation, clipped.
 
     In float32 the mean is subtracted in a high and a low part: near a large mean the first difference is exact, and the
-    second adds the digits of the mean that float32 cannot hold.
+    second adds the digits of the mean that float32 cannot hold. What is left are a few units in the last place; trainers
+    compute in float64, and `in_float64` does as they do.
     """
 
     mean_high: torch.Tensor
@@ -61,6 +63,7 @@ class Normalize(StageModule):
 
     def __init__(self, mean: Array, deviation: Array, clip: float | None, work: np.dtype[Any]) -> None:
         super().__init__()
+        self.statistics = (mean, deviation)
         high = mean.astype(work)
         self.constant("mean_high", high)
         self.constant("mean_low", (mean - high).astype(work))
@@ -72,6 +75,14 @@ class Normalize(StageModule):
         x = x.to(self.deviation.dtype) - self.mean_high
         x = (x - self.mean_low) / self.deviation
         return (x if self.clip is None else x.clamp(-self.clip, self.clip)).to(torch.float32)
+
+
+def in_float64(chain: nn.Module) -> None:
+    """Let every normalisation in a chain of stages compute in float64 from now on."""
+    for parent in list(chain.modules()):
+        for name, child in parent.named_children():
+            if isinstance(child, Normalize):
+                setattr(parent, name, Normalize(*child.statistics, child.clip, np.dtype(np.float64)))
 
 
 def normalize(formula: str, eps: float, clip: float | None, dtype: np.dtype[Any], state: State) -> Normalize:

@@ -17,6 +17,8 @@ from rlpipe.modules.inference_part import inference_part
 from rlpipe.modules.module_checkpoint import STAGE_NAMES
 from rlpipe.modules.torch.probing import place_of
 from rlpipe.modules.torch.rl_module import RLModule
+from rlpipe.modules.torch.slimming import clean
+from rlpipe.policies.observation_modules import in_float64
 from rlpipe.policies.observations import read_observations
 from rlpipe.policies.policy_graph import PolicyGraph
 from rlpipe.policies.policy_spec import PolicySpec
@@ -25,6 +27,9 @@ from rlpipe.policies.stage import initial_states
 from rlpipe.snapshot.snapshot import Role
 from rlpipe.snapshot.spec import Json, Spec
 from rlpipe.snapshot.state import Array, State, copied, entries
+
+_WITHOUT_FLOAT64 = frozenset({"mps"})
+"""Device types that have no float64."""
 
 __all__ = ["Policy", "PolicySpec"]
 
@@ -55,7 +60,7 @@ class Policy(Checkpointable):
         self.module = module
         self.spec = replace(spec, module=module.get_module_spec())
         self.metadata: Mapping[str, Json] = dict(metadata or {})
-        if reserved := STAGE_NAMES & module.get_own_state().keys():
+        if reserved := STAGE_NAMES & {clean(name).partition(".")[0] for name in module.state_dict()}:
             raise SpecError(
                 f"the module keeps state under {listed(reserved)}",
                 expected=f"other names than {listed(STAGE_NAMES)}, which belong to the policy's stages",
@@ -65,10 +70,17 @@ class Policy(Checkpointable):
         initial = initial_states(spec.observation, spec.observation_space)
         self._statistics = initial if statistics is None else statistics
         self._place = place_of(module)
-        self._graph = self._graph_of(self._statistics)
+        self._use(*self._graphs_of(self._statistics))
 
-    def _graph_of(self, statistics: State) -> PolicyGraph:
-        return PolicyGraph(self.spec, self.module, statistics).to(self._place)
+    def _graphs_of(self, statistics: State) -> tuple[PolicyGraph, PolicyGraph]:
+        """What is exported, and what runs here: with the trainers' precision, where the device has it."""
+        exported, running = (PolicyGraph(self.spec, self.module, statistics) for _ in range(2))
+        if self._place.type not in _WITHOUT_FLOAT64:
+            in_float64(running.observation)
+        return exported.to(self._place), running.to(self._place)
+
+    def _use(self, exported: PolicyGraph, running: PolicyGraph) -> None:
+        self._graph, self._running = exported, running
 
     def compute_actions(self, observations: Any) -> Array:
         """Deterministic actions for observations.
@@ -95,7 +107,8 @@ class Policy(Checkpointable):
 
     def _run(self, name: str, given: Any) -> Array:
         read = read_observations(self.spec.observation_space, given)
-        graph = self.graph()
+        self._follow_module()
+        graph = self._running
         tensors = [torch.from_numpy(read.arrays[each]).to(self._place) for each in graph.input_names]
         with evaluating(self.module), torch.inference_mode():
             found: Array = getattr(graph, name)(*tensors).cpu().numpy()
@@ -105,12 +118,16 @@ class Policy(Checkpointable):
         """The policy as one torch module with flat inputs and outputs, around the same parameters.
 
         It takes a tensor (B, *shape) for each of `input_names`, in the environment's dtype, and gives the actions
-        (B, ...). Copy it before you change it.
+        (B, ...). It computes in float32, as deployment runtimes do, where `compute_actions` normalises in float64.
+        Copy it before you change it.
         """
+        self._follow_module()
+        return self._graph
+
+    def _follow_module(self) -> None:
         if (place := place_of(self.module)) != self._place:
             self._place = place
-            self._graph.to(place)
-        return self._graph
+            self._use(*self._graphs_of(self._statistics))
 
     def get_state(
         self,
@@ -146,14 +163,15 @@ class Policy(Checkpointable):
         """
         module, statistics = _parted(state)
         self.module.check_own_state(module)
-        self._graph_of(statistics)
+        self._graphs_of(statistics)
 
     def set_own_state(self, state: State) -> None:
         """See `Restorable`."""
         module, statistics = _parted(state)
-        graph = self._graph_of(statistics)
+        graphs = self._graphs_of(statistics)
         self.module.set_own_state(module)
-        self._statistics, self._graph = copied(statistics), graph
+        self._statistics = copied(statistics)
+        self._use(*graphs)
 
     def get_snapshot_metadata(self) -> Mapping[str, Json]:
         """See `Restorable`."""

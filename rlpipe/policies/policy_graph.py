@@ -9,12 +9,11 @@ import torch
 from torch import nn
 
 from rlpipe.errors import SpecError
+from rlpipe.modules.torch.batch import DECISIONS
 from rlpipe.policies.policy_spec import PolicySpec, decision_space
 from rlpipe.policies.stage import build_chain
 from rlpipe.snapshot.spaces import flat_items, nested_batch
 from rlpipe.snapshot.state import State
-
-DECISIONS = ("logits", "mean", "q", "action")
 
 
 class PolicyGraph(nn.Module):

@@ -128,7 +128,7 @@ class Remembering(RLModule):
 
     def forward_inference(self, batch: Any) -> dict[str, torch.Tensor]:
         h = self.cell(batch["obs"], batch["state_in"]["h"])
-        return {"logits": self.pi(h), "state_out": h}
+        return {"logits": self.pi(h), "state_out": {"h": h}}
 
 
 class Reserved(RLModule):
@@ -176,3 +176,14 @@ class Trunk(RLModule):
 
     def forward_inference(self, batch: Any) -> dict[str, torch.Tensor]:
         return {"logits": self.pi(self.trunk(batch["obs"]))}
+
+
+class Echo(RLModule):
+    """The mean action is the prepared observation."""
+
+    def setup(self) -> None:
+        """No parameters."""
+
+    def forward_inference(self, batch: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """See `RLModule`."""
+        return {"mean": batch["obs"]}

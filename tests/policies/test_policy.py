@@ -362,3 +362,19 @@ def test_a_fresh_policy_says_so_and_draws_its_numbers_once() -> None:
 def test_a_module_that_fails_on_its_own_observations_is_named() -> None:
     with pytest.raises(SpecError, match="Trunk fails on observations"):
         PolicySpec.default(networks.Trunk, Box.uniform(-1, 1, (5,)), Discrete(2))
+
+
+def test_a_policy_normalises_with_the_trainers_precision_and_exports_float32() -> None:
+    space = Box.uniform(-np.inf, np.inf, (4,), np.dtype(np.float32))
+    stages = (Normalize("var_eps", 1e-8, None),)
+    module = RLModuleSpec(networks.Echo, prepared_space(space, stages), Box.uniform(-np.inf, np.inf, (4,)))
+    spec = PolicySpec(module, space, Box.uniform(-np.inf, np.inf, (4,)), stages, ())
+    mean, var = np.array([1e3, -7.7, 1e-3, 0]), np.array([1e-2, 1e-6, 3.3, 7.0])
+    echo = Policy(spec, spec.module.build(), statistics={"normalize": {"mean": mean, "var": var}})
+    rng = np.random.default_rng(0)
+    x = (mean + np.sqrt(var) * rng.normal(size=(500, 4)) * 10.0 ** rng.uniform(-3, 3, (500, 4))).astype(np.float32)
+    expected = ((x - mean) / np.sqrt(var + 1e-8)).astype(np.float32)
+    np.testing.assert_array_equal(echo.compute_actions(x), expected)
+    exported = echo.graph()(torch.from_numpy(x)).numpy()
+    np.testing.assert_allclose(exported, expected, rtol=1e-6)
+    assert not np.array_equal(exported, expected)

@@ -24,7 +24,7 @@ from rlpipe.modules.torch.rl_module import RLModule
 from rlpipe.modules.torch.sac import SACModule
 from rlpipe.snapshot import inference_hash
 from rlpipe.snapshot.selection import Selection, select
-from rlpipe.snapshot.spaces import Box, Discrete
+from rlpipe.snapshot.spaces import Box, Discrete, Text
 from rlpipe.snapshot.state import arrays, equal
 from tests.modules import networks
 
@@ -290,3 +290,16 @@ def test_a_forward_that_cannot_be_tried_does_not_stop_a_save(tmp_path: Path, cap
     assert "could not be checked" in caplog.text
     assert "bfloat16" in caplog.text.lower()
     assert Path(path).is_dir()
+
+
+def test_ties_are_known_without_numbers() -> None:
+    meta, real = (spec(networks.Tied).build(device=device) for device in ("meta", "cpu"))
+    assert meta.get_own_roles() == real.get_own_roles()
+    slim = spec(networks.Tied, inference_only=True).build(device="meta")
+    assert arrays(slim.get_own_state()).keys() == arrays(real.get_state(inference_only=True)).keys()
+
+
+def test_a_space_that_cannot_be_tried_does_not_stop_a_save(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    module = RLModuleSpec(networks.Names, Text(1, 4, "ab"), Discrete(2)).build()
+    module.save_to_path(tmp_path / "module")
+    assert "could not be checked" in caplog.text
