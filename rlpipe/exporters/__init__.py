@@ -1,0 +1,1 @@
+"""Policies out of rlpipe: one verified artifact per target, loadable without rlpipe."""

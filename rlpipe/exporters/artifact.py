@@ -1,0 +1,162 @@
+"""Open an artifact and act with it: numpy in, numpy out, every input checked. No torch before a target needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlpipe.errors import ArtifactError, UnsafePayloadError, closest, listed
+from rlpipe.exporters.capture import captured
+from rlpipe.exporters.folder import sha256
+from rlpipe.exporters.record import RECORD_NAME, peek, read_record, targets_of
+from rlpipe.exporters.signature import ACTION, Signature, observation_arrays
+from rlpipe.exporters.target import Step, resolve
+from rlpipe.snapshot.spaces import Space, from_json, nested_batch
+from rlpipe.snapshot.spec import Json
+
+
+@dataclass(frozen=True, eq=False)
+class Artifact:
+    """An opened artifact.
+
+    Attributes:
+        target: Its target's id.
+        file: The file that runs.
+        record: What `artifact.json` says.
+        signature: Its inputs and outputs.
+        observation_space: The environment's.
+        action_space: The environment's.
+    """
+
+    target: str
+    file: Path
+    record: Mapping[str, Json]
+    signature: Signature
+    observation_space: Space
+    action_space: Space
+    _step: Step
+
+    def compute_actions(self, observations: Any) -> Any:
+        """Actions ready for the environment.
+
+        Args:
+            observations: A batch as the observation space has it: an array (n, *shape), or a dict or tuple of them.
+                Nothing is cast.
+
+        Returns:
+            A batch of actions: an array (n, *shape), or a dict or tuple of them.
+
+        Raises:
+            ObservationError: Keys, dtype, rank, shape or batch sizes are others.
+            ArtifactError: The artifact answers with something else than it promises.
+        """
+        arrays = observation_arrays(self.signature, self.observation_space, observations)
+        actions = self._step(arrays)
+        size = len(next(iter(arrays.values())))
+        expected = {spec.name: (spec.dtype, (size, *spec.shape)) for spec in self.signature.outputs}
+        found = {name: (array.dtype.name, array.shape) for name, array in actions.items()}
+        if found != expected:
+            raise ArtifactError(f"{self.file.name} breaks its signature", expected=str(expected), found=str(found))
+        return nested_batch(self.action_space, actions, ACTION)
+
+
+def is_artifact(path: Path) -> bool:
+    """Whether a path is an artifact folder, a target's folder in one, or the file in that; reads JSON only."""
+    return _place(path) is not None
+
+
+def open_artifact(path: Path, *, target: str | None = None, trust: tuple[str, ...] = ()) -> Artifact:
+    """Open an artifact after a check of its hash.
+
+    Args:
+        path: An artifact folder, a target's folder in it, or the file in that.
+        target: Which target to open; needed only for a folder that holds several.
+        trust: Ids of targets whose files may run code when they are loaded, such as `torch_export`.
+
+    Raises:
+        ArtifactError: No artifact, an ambiguous or missing target, a file that is not the one it was, or a package that
+            runs it is not installed.
+        UnsafePayloadError: The file could run code and the target is not trusted.
+    """
+    place = _place(path)
+    if place is None:
+        raise ArtifactError(
+            f"{path} is no artifact",
+            expected=f"a folder with {RECORD_NAME}, a target's folder in it, or the file there",
+            found="no such path" if not path.exists() else "something else",
+        )
+    folder, inside = place
+    record = read_record(folder)
+    chosen = _chosen(record, inside or target, folder)
+    file = folder / chosen / resolve(chosen).FILE_NAME
+    _require_same(file, str(targets_of(record)[chosen].get("sha256")))
+    return Artifact(
+        target=chosen,
+        file=file,
+        record=record,
+        signature=Signature.from_json(record["signature"]),
+        observation_space=from_json(record["observation_space"], where="observation_space"),
+        action_space=from_json(record["action_space"], where="action_space"),
+        _step=_loaded(chosen, file, trust),
+    )
+
+
+def _place(path: Path) -> tuple[Path, str] | None:
+    """The artifact folder of a path and the target that the path names, or "" if it names none."""
+    if path.name == RECORD_NAME:
+        path = path.parent
+    for folder, inside in ((path, ""), (path.parent, path.name), (path.parent.parent, path.parent.name)):
+        record = peek(folder / RECORD_NAME)
+        if record is not None and (not inside or inside in targets_of(record)) and path.exists():
+            return folder, inside
+    return None
+
+
+def _chosen(record: Mapping[str, Json], target: str | None, folder: Path) -> str:
+    known = sorted(targets_of(record))
+    if target in known:
+        return str(target)
+    if target is None and len(known) == 1:
+        return known[0]
+    near = closest(target or "", known)
+    raise ArtifactError(
+        f"{folder} holds no single artifact to open" if target is None else f"{folder} holds no artifact {target!r}",
+        expected=f"one of {listed(known)}",
+        found=repr(target) if target else "no choice",
+        fix=f"open {folder / (near[0] if near else known[0])}" if known else "export it again",
+    )
+
+
+def _require_same(file: Path, expected: str) -> None:
+    if not file.is_file():
+        raise ArtifactError(f"{file} is missing", expected="the file that was exported", fix="copy the folder whole")
+    if (found := sha256(file)) != expected:
+        raise ArtifactError(
+            f"{file} was changed or damaged",
+            expected=f"SHA-256 {expected[:12]}...",
+            found=f"{found[:12]}...",
+            fix="take another copy of the folder, or export again",
+        )
+
+
+def _loaded(target_id: str, file: Path, trust: tuple[str, ...]) -> Step:
+    target = resolve(target_id)
+    if target.LOADING_RUNS_CODE and target_id not in trust:
+        raise UnsafePayloadError(
+            f"loading {file.name} could run code, so it was not loaded",
+            expected="a file that was made in this run, or trust",
+            found=f"an artifact of {target_id}",
+            fix=f"if you know where it is from, allow it: 'trust=[{target_id}]'",
+        )
+    with captured():
+        try:
+            return target.load(str(file))
+        except ImportError as error:
+            raise ArtifactError(
+                f"{file.name} cannot run here",
+                expected=f"the package {error.name}",
+                found="it is not installed",
+                fix=f"pip install {error.name}",
+            ) from error

@@ -1,0 +1,104 @@
+"""The artifact folder of one policy: filled beside its place, taken there in one step, or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rlpipe.checkpoint.directory import staged, sync_directory
+from rlpipe.errors import ArtifactError, CheckpointError
+from rlpipe.exporters.record import RECORD_NAME, peek, targets_of, write_record
+from rlpipe.exporters.report import TargetReport
+from rlpipe.exporters.target import target_ids
+from rlpipe.snapshot.spec import Json
+
+
+class _NothingProvenError(Exception):
+    """Ends the staging without a folder; never leaves this file."""
+
+
+@contextmanager
+def staging(place: Path) -> Iterator[Path]:
+    """A folder to fill; it takes its place at the end of the block if there is a record in it by then.
+
+    Args:
+        place: The policy's folder. An older artifact there stays as it is unless it is replaced.
+
+    Raises:
+        ArtifactError: Something else than an artifact is at the place, or the system refuses to write.
+    """
+    _require_replaceable(place)
+    try:
+        with staged(place, if_exists="replace", marker=RECORD_NAME) as stage:
+            yield stage
+            _finish(stage)
+    except _NothingProvenError:
+        return
+    except CheckpointError as error:
+        raise ArtifactError(
+            f"the artifact {place} was not written",
+            expected=error.expected,
+            found=error.found or error.subject,
+            fix="choose another artifact.path",
+        ) from error
+
+
+def complete(stage: Path, place: Path, description: Mapping[str, Json], rows: Mapping[str, TargetReport]) -> None:
+    """Write the record of a staged folder; what the place holds of other targets for the same policy comes along.
+
+    Args:
+        stage: The staged folder, with the files of all targets that were proven.
+        place: Where it will go.
+        description: What the record says beside its targets.
+        rows: Target id -> what became of it.
+    """
+    kept = _kept(place, description, set(rows))
+    for target_id in kept:
+        shutil.copytree(place / target_id, stage / target_id)
+    made = {target_id: row.record() for target_id, row in rows.items()}
+    write_record(stage, {**description, "targets": {**kept, **made}})
+
+
+def sha256(file: Path) -> str:
+    """SHA-256 of a file in hex."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _kept(place: Path, description: Mapping[str, Json], replaced: set[str]) -> dict[str, Any]:
+    record = peek(place / RECORD_NAME) or {}
+    if record.get("inference_hash") != description["inference_hash"] or record.get("version") != description["version"]:
+        return {}
+    return {
+        target_id: entry
+        for target_id, entry in targets_of(record).items()
+        if target_id in target_ids() and target_id not in replaced and (place / target_id).is_dir()
+    }
+
+
+def _require_replaceable(place: Path) -> None:
+    if not place.exists() or (place.is_dir() and not any(place.iterdir())) or peek(place / RECORD_NAME) is not None:
+        return
+    raise ArtifactError(
+        f"what is at {place} is no artifact, so it is not replaced",
+        expected="nothing, or the folder of an older artifact",
+        found="a folder with other things" if place.is_dir() else "a file",
+        fix="choose another artifact.path",
+    )
+
+
+def _finish(stage: Path) -> None:
+    """Bring everything below a folder to the disk, if there is a record in it."""
+    if not (stage / RECORD_NAME).is_file():
+        raise _NothingProvenError
+    for path in (*stage.rglob("*"), stage):
+        if path.is_dir():
+            sync_directory(path)
+        else:
+            with path.open("rb") as file:
+                os.fsync(file.fileno())

@@ -1,0 +1,177 @@
+"""What goes into an artifact and what comes out: flat named tensors, batch first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from rlpipe.errors import ArtifactError, ObservationError, SpaceError, UnsupportedModuleError
+from rlpipe.snapshot.spaces import Box, Leaf, Space, flat_batch, flat_items
+from rlpipe.snapshot.spec import Json
+
+OBSERVATION = "obs"
+ACTION = "action"
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+Bound: TypeAlias = float | tuple[float | None, ...] | None
+"""One number for all elements, or one for each in C order with None where there is no bound; None: no bound at all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorSpec:
+    """One input or output.
+
+    Attributes:
+        name: Such as `obs`, `obs.camera`, `action`, `action.0`.
+        dtype: A numpy dtype name, the environment's own.
+        shape: Shape of one observation or action, without the batch.
+        low: Where the space bounds it below.
+        high: Where the space bounds it above.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    low: Bound = None
+    high: Bound = None
+
+    def to_json(self) -> dict[str, Json]:
+        """Plain JSON; the batch is the first dimension of the shape."""
+        return {
+            "name": self.name,
+            "dtype": self.dtype,
+            "shape": ["batch", *self.shape],
+            "low": _bound_json(self.low),
+            "high": _bound_json(self.high),
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Json]) -> TensorSpec:
+        """The inverse of `to_json`."""
+        shape = tuple(int(size) for size in value["shape"][1:])
+        low, high = (tuple(bound) if isinstance(bound, list) else bound for bound in (value["low"], value["high"]))
+        return cls(name=str(value["name"]), dtype=str(value["dtype"]), shape=shape, low=low, high=high)
+
+    def largest(self) -> Array:
+        """(*shape) float64: the largest magnitude within the bounds, inf where there is none."""
+        low, high = _spread(self.low, self.shape), _spread(self.high, self.shape)
+        return np.maximum(np.abs(low), np.abs(high))
+
+    def describe(self) -> str:
+        """Such as "obs: float32 [batch, 4]"."""
+        return f"{self.name}: {self.dtype} [{', '.join(map(str, ('batch', *self.shape)))}]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signature:
+    """Inputs and outputs in order."""
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+
+    def to_json(self) -> dict[str, Json]:
+        """Plain JSON."""
+        return {
+            "inputs": [spec.to_json() for spec in self.inputs],
+            "outputs": [spec.to_json() for spec in self.outputs],
+        }
+
+    @classmethod
+    def from_json(cls, value: Json) -> Signature:
+        """The inverse of `to_json`.
+
+        Raises:
+            ArtifactError: Something else than the JSON of a signature.
+        """
+        try:
+            sides = [tuple(TensorSpec.from_json(spec) for spec in value[side]) for side in ("inputs", "outputs")]
+        except (KeyError, TypeError, ValueError):
+            raise ArtifactError("this is no signature", expected="inputs and outputs", found=repr(value)[:80]) from None
+        return cls(inputs=sides[0], outputs=sides[1])
+
+
+def signature_of(observation_space: Space, action_space: Space) -> Signature:
+    """The signature of a policy between two spaces of an environment.
+
+    Names are `obs` or `obs.<key>` sorted at every level, and `action` or `action.<key or index>`.
+
+    Raises:
+        UnsupportedModuleError: A space without numbers (Text), or keys that give two tensors one name.
+    """
+    try:
+        inputs = tuple(_tensor(*item) for item in flat_items(observation_space, OBSERVATION))
+        outputs = tuple(_tensor(*item) for item in flat_items(action_space, ACTION))
+    except SpaceError as error:
+        raise UnsupportedModuleError(error.subject, expected=error.expected, found=error.found) from error
+    return Signature(inputs=inputs, outputs=outputs)
+
+
+def observation_arrays(signature: Signature, space: Space, batch: Any) -> dict[str, Array]:
+    """The arrays of a batch of observations by input name, after a strict check.
+
+    Args:
+        signature: What the artifact takes.
+        space: The environment's observation space.
+        batch: An array (n, *shape), or a dict or tuple of them as the space has it.
+
+    Raises:
+        ObservationError: Keys, dtype, rank, shape or batch sizes are others. Nothing is cast.
+    """
+    try:
+        arrays = flat_batch(space, batch, OBSERVATION)
+    except SpaceError as error:
+        raise ObservationError(error.subject, expected=error.expected, found=error.found) from error
+    found = [text for spec in signature.inputs if (text := _misfit(spec, arrays[spec.name]))]
+    sizes = {name: len(array) for name, array in arrays.items() if getattr(array, "ndim", 0)}
+    if not found and len(set(sizes.values())) > 1:
+        found = [f"{name} has a batch of {size}" for name, size in sizes.items()]
+    if found:
+        raise ObservationError(
+            "these observations do not fit the artifact",
+            expected="; ".join(spec.describe() for spec in signature.inputs),
+            found="; ".join(found),
+            fix="pass numpy arrays of that dtype, batch first: obs.astype(np.float32)[None] for one observation",
+        )
+    return arrays
+
+
+def _misfit(spec: TensorSpec, array: Any) -> str:
+    if not isinstance(array, np.ndarray):
+        return f"{spec.name} is no numpy array but {type(array).__name__}"
+    if array.dtype == np.dtype(spec.dtype) and array.shape[1:] == spec.shape and array.ndim == len(spec.shape) + 1:
+        return ""
+    return f"{spec.name}: {array.dtype} {list(array.shape)}"
+
+
+def _tensor(name: str, leaf: Leaf) -> TensorSpec:
+    if leaf.dtype.kind not in "biuf":
+        raise UnsupportedModuleError(
+            f"{name} holds no numbers",
+            expected="numbers or booleans",
+            found=leaf.describe(),
+            fix="encode it as numbers in the environment",
+        )
+    low, high = leaf.corners(2, np.random.default_rng(0)).astype(np.float64)
+    if isinstance(leaf, Box):
+        low, high = np.where(leaf.open_below, np.nan, low), np.where(leaf.open_above, np.nan, high)
+    return TensorSpec(name=name, dtype=leaf.dtype.name, shape=leaf.shape, low=_bound(low), high=_bound(high))
+
+
+def _bound(values: Array) -> Bound:
+    flat = [None if np.isnan(value) else float(value) for value in values.reshape(-1)]
+    if len(set(flat)) <= 1:
+        return flat[0] if flat else None
+    return tuple(flat)
+
+
+def _bound_json(bound: Bound) -> Json:
+    return list(bound) if isinstance(bound, tuple) else bound
+
+
+def _spread(bound: Bound, shape: tuple[int, ...]) -> Array:
+    values = np.asarray(bound, dtype=np.float64)
+    filled = np.where(np.isnan(values), np.inf, values)
+    return filled.reshape(shape) if isinstance(bound, tuple) else np.full(shape, filled)

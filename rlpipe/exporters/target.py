@@ -1,0 +1,65 @@
+"""What a file of `rlpipe.exporters.targets` has to offer; its id is its file name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+
+import numpy as np
+
+from rlpipe.errors import ConfigError, closest, listed
+
+if TYPE_CHECKING:
+    from rlpipe.exporters.graph import ExportGraph
+
+Arrays: TypeAlias = Mapping[str, "np.ndarray[Any, Any]"]
+Step: TypeAlias = Callable[[Arrays], Arrays]
+
+
+class Target(Protocol):
+    """A target: a module of `rlpipe.exporters.targets`.
+
+    Attributes:
+        FILE_NAME: Name of its one file.
+        BLOCKED: Packages that running the file must not need; verification makes them impossible to import.
+        LOADING_RUNS_CODE: Whether a file made by an attacker could run code when it is loaded.
+        Options: Frozen dataclass, at least with `atol` and `rtol` of the verification.
+    """
+
+    FILE_NAME: str
+    BLOCKED: tuple[str, ...]
+    LOADING_RUNS_CODE: bool
+    Options: type[Any]
+
+    def missing_dependency(self) -> str | None:
+        """What to install, or None if nothing is missing; imports no heavy package."""
+
+    def export(self, graph: ExportGraph, path: Path, options: Any, essentials: Mapping[str, str]) -> None:
+        """Write one self-contained file, the essentials inside; UnsupportedModuleError for what cannot be expressed."""
+
+    def load(self, path: str) -> Step:
+        """Open a file to run it. Its source text alone runs where rlpipe is not: it imports all it needs itself."""
+
+
+def target_ids() -> tuple[str, ...]:
+    """The ids of all targets, sorted; nothing is imported."""
+    files = (Path(__file__).parent / "targets").glob("*.py")
+    return tuple(sorted(file.stem for file in files if not file.stem.startswith("_")))
+
+
+def resolve(target_id: str) -> Target:
+    """The target of an id; an unknown one is a ConfigError with the closest ids."""
+    if target_id not in (known := target_ids()):
+        near = " or ".join(closest(target_id, known))
+        fix = f"did you mean {near}?" if near else "choose one of the targets that exist"
+        raise ConfigError(f"there is no target {target_id!r}", expected=listed(known), found=repr(target_id), fix=fix)
+    return cast("Target", import_module(f"rlpipe.exporters.targets.{target_id}"))
+
+
+def install_hint(*packages: str) -> str | None:
+    """How to get those of the packages that are missing, or None; for `missing_dependency`."""
+    missing = [package for package in packages if find_spec(package) is None]
+    return f"not installed: {listed(missing)}; pip install {' '.join(missing)}" if missing else None

@@ -1,0 +1,181 @@
+"""ONNX: one self-contained file for ONNX Runtime and everything else that reads the format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rlpipe.errors import ConfigError, UnsupportedModuleError, listed
+from rlpipe.exporters.target import Step, install_hint
+
+if TYPE_CHECKING:
+    from rlpipe.exporters.graph import ExportGraph
+
+FILE_NAME = "policy.onnx"
+BLOCKED: tuple[str, ...] = ("torch",)
+LOADING_RUNS_CODE = False
+
+_LOWEST_OPSET = 15
+_BATCH = "batch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How the file is made and checked.
+
+    Attributes:
+        atol: Absolute tolerance of the verification.
+        rtol: Relative tolerance of the verification.
+        opset: Version of the operator set; 18 runs on ONNX Runtime 1.14 and newer.
+    """
+
+    atol: float = 1e-5
+    rtol: float = 1e-5
+    opset: int = 18
+
+    def __post_init__(self) -> None:
+        if self.opset < _LOWEST_OPSET:
+            raise ConfigError(
+                "export.onnx.opset is too low",
+                expected=f"at least {_LOWEST_OPSET}: torch writes 18 for older ones",
+                found=str(self.opset),
+                fix="export.onnx.opset=18",
+            )
+
+
+def missing_dependency() -> str | None:
+    """What to install, or None."""
+    return install_hint("torch", "onnx", "onnxscript", "onnxruntime")
+
+
+def export(graph: ExportGraph, path: Path, options: Options, essentials: Mapping[str, str]) -> None:
+    """Write the file; equal policies give equal bytes.
+
+    Raises:
+        UnsupportedModuleError: An operator that ONNX lacks, or a file that is not what was asked for.
+    """
+    model = _converted(graph, options)
+    _clean(model, essentials)
+    _require_as_asked(model, graph, options)
+    path.write_bytes(model.SerializeToString(deterministic=True))
+
+
+def load(path: str) -> Step:
+    """Open a file in ONNX Runtime on the CPU."""
+    import onnxruntime
+
+    settings = onnxruntime.SessionOptions()
+    settings.log_severity_level = 3
+    session = onnxruntime.InferenceSession(path, settings, providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+
+    def step(arrays: Any) -> dict[str, Any]:
+        return dict(zip(names, session.run(names, dict(arrays)), strict=True))
+
+    return step
+
+
+def _converted(graph: ExportGraph, options: Options) -> Any:
+    import torch
+
+    try:
+        made = torch.onnx.export(
+            graph.program,
+            (),
+            input_names=[spec.name for spec in graph.signature.inputs],
+            output_names=[spec.name for spec in graph.signature.outputs],
+            opset_version=options.opset,
+            dynamo=True,
+            external_data=False,
+            verbose=False,
+        )
+    except torch.onnx.errors.OnnxExporterError as error:
+        raise UnsupportedModuleError(
+            "torch cannot write this policy as ONNX",
+            expected=f"operators of opset {options.opset}",
+            found=_last_line(error),
+            fix="replace the operator, or try another export.onnx.opset",
+        ) from error
+    if made is None:
+        raise UnsupportedModuleError("torch wrote no ONNX model", expected="one model", found="nothing")
+    return made.model_proto
+
+
+def _last_line(error: BaseException) -> str:
+    """What went wrong at the bottom: torch wraps the cause in pages of advice."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"
+
+
+def _clean(model: Any, essentials: Mapping[str, str]) -> None:
+    """Leave the computation, the names and the essentials; file names, source lines and traces go."""
+    from onnx import helper
+
+    graphs = [model.graph, *model.functions]
+    for part in graphs:
+        for item in [part, *part.node, *part.value_info, *getattr(part, "initializer", ())]:
+            item.ClearField("metadata_props")
+            item.ClearField("doc_string")
+    for item in [*model.graph.input, *model.graph.output]:
+        item.ClearField("metadata_props")
+        item.ClearField("doc_string")
+    model.ClearField("doc_string")
+    model.ClearField("metadata_props")
+    # The dimensions inside are derived ones, named after torch's own symbol; any reader can infer them again.
+    model.graph.ClearField("value_info")
+    model.graph.name = "policy"
+    _name_batch(model)
+    model.ir_version = helper.find_min_ir_version_for(list(model.opset_import))
+    helper.set_model_props(model, dict(sorted(essentials.items())))
+
+
+def _name_batch(model: Any) -> None:
+    """Call the one symbol of the inputs "batch" wherever it stands alone."""
+    tensors = [item.type.tensor_type for item in [*model.graph.input, *model.graph.output]]
+    symbols = {tensor.shape.dim[0].dim_param for tensor in tensors if tensor.shape.dim}
+    for tensor in tensors:
+        for dimension in tensor.shape.dim:
+            if len(symbols) == 1 and dimension.dim_param in symbols:
+                dimension.dim_param = _BATCH
+
+
+def _require_as_asked(model: Any, graph: ExportGraph, options: Options) -> None:
+    """torch falls back in silence: to fixed batches, other opsets, dropped inputs. Nothing of that may pass."""
+    import onnx
+
+    found = [
+        *_misfits(model.graph.input, graph.signature.inputs, "input"),
+        *_misfits(model.graph.output, graph.signature.outputs, "output"),
+        *_foreign_opsets(model, options),
+    ]
+    if found:
+        raise UnsupportedModuleError(
+            "torch wrote another ONNX model than was asked for",
+            expected=f"opset {options.opset} and a symbolic batch, names and dtypes as in the signature",
+            found=listed(found),
+            fix="report this with the policy's module, please",
+        )
+    onnx.checker.check_model(model, full_check=True)
+
+
+def _misfits(items: Any, specs: Any, side: str) -> list[str]:
+    from onnx import helper
+
+    expected = [(spec.name, spec.dtype, (_BATCH, *spec.shape)) for spec in specs]
+    found = []
+    for item in items:
+        tensor = item.type.tensor_type
+        shape = tuple(dimension.dim_param or dimension.dim_value for dimension in tensor.shape.dim)
+        found.append((item.name, helper.tensor_dtype_to_np_dtype(tensor.elem_type).name, shape))
+    return [f"{side} {text}" for text in found if text not in expected] + (
+        [] if len(found) == len(expected) else [f"{len(found)} {side}s for {len(expected)}"]
+    )
+
+
+def _foreign_opsets(model: Any, options: Options) -> list[str]:
+    found = [(opset.domain or "ai.onnx", opset.version) for opset in model.opset_import]
+    return [f"opset {domain} {version}" for domain, version in found if (domain, version) != ("ai.onnx", options.opset)]
