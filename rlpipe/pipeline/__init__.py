@@ -1,0 +1,1 @@
+"""Tasks: sources, pure functions and sinks put together, one file per task."""

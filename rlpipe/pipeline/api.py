@@ -1,0 +1,221 @@
+"""The tasks as plain functions: the same reports, as values, without a command line or a run directory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from rlpipe.pipeline.progress import NoProgress
+from rlpipe.pipeline.settings import (
+    CheckpointSettings,
+    ExportSettings,
+    RestoreSettings,
+    RunSettings,
+    SelectSettings,
+    SourceSettings,
+)
+
+if TYPE_CHECKING:
+    from rlpipe.pipeline.reports import Report
+    from rlpipe.pipeline.tasks.export import ExportTaskReport
+    from rlpipe.pipeline.tasks.restore import RestoreReport
+    from rlpipe.pipeline.tasks.save import SaveReport
+    from rlpipe.pipeline.tasks.verify import VerifyTaskReport
+
+Path: TypeAlias = str | os.PathLike[str]
+Roles: TypeAlias = Sequence[Literal["inference", "training"]]
+DEFAULT_TARGETS = ("onnx", "torch_export")
+
+
+def save(  # noqa: PLR0913 - each setting of the task by its name
+    source: Path,
+    path: Path,
+    *,
+    backend: str = "hdf5",
+    if_exists: Literal["error", "replace"] = "error",
+    policy_ids: Sequence[str] | None = None,
+    roles: Roles | None = None,
+    rename: Mapping[str, str] | None = None,
+    normalizer: str = "auto",
+    policy_id: str | None = None,
+    trust: Sequence[str] = (),
+) -> SaveReport:
+    """Write what is chosen of a source as a checkpoint: import, convert, slim.
+
+    A live object saves itself with ``save_to_path``.
+
+    Args:
+        source: A checkpoint, a component directory or a model file.
+        path: The directory to write.
+        backend: "hdf5" or "pickle".
+        if_exists: "replace" lets it take the place of an older checkpoint.
+        policy_ids: Ids or globs; None: all.
+        roles: ``["inference"]`` leaves out what only training needs.
+        rename: Policy id in the source -> id in the checkpoint.
+        normalizer: "auto", "none" or the path of a statistics file, for model files.
+        policy_id: Id for a policy that comes alone.
+        trust: Patterns of class paths that may be imported beside rlpipe's.
+
+    Raises:
+        RlpipeError: The source cannot be read, or nothing can be written there.
+    """
+    from rlpipe.pipeline.tasks import save as task
+
+    settings = RunSettings(
+        task="save",
+        source=_source(source, normalizer, policy_id),
+        checkpoint=CheckpointSettings(backend=backend, path=os.fspath(path), if_exists=if_exists),
+        select=_select(policy_ids, roles),
+        rename=dict(rename or {}),
+        trust=tuple(trust),
+    )
+    return task.run(settings, progress=NoProgress())
+
+
+def restore(
+    source: Path,
+    *,
+    device: str = "cpu",
+    policy_ids: Sequence[str] | None = None,
+    roles: Roles | None = None,
+    normalizer: str = "auto",
+    policy_id: str | None = None,
+    trust: Sequence[str] = (),
+) -> RestoreReport:
+    """Build the policies of a source on a device and try them; they are in the report's ``policies``, by id.
+
+    Args:
+        source: A checkpoint, a component directory or a model file.
+        device: "cpu", "cuda:0", or "meta" for keys and shapes without numbers.
+        policy_ids: Ids or globs; None: all.
+        roles: ``["inference"]`` reads and builds only what acts.
+        normalizer: See `save`.
+        policy_id: See `save`.
+        trust: See `save`.
+
+    Raises:
+        DeviceError: This machine lacks the device.
+        RlpipeError: The source cannot be read, or a policy cannot be built.
+    """
+    from rlpipe.pipeline.tasks import restore as task
+
+    settings = RunSettings(
+        task="restore",
+        source=_source(source, normalizer, policy_id),
+        select=_select(policy_ids, roles),
+        restore=RestoreSettings(device=device),
+        trust=tuple(trust),
+    )
+    return task.run(settings, progress=NoProgress())
+
+
+def export(
+    source: Path,
+    path: Path,
+    *,
+    targets: Sequence[str] | Mapping[str, Any] = DEFAULT_TARGETS,
+    policy_ids: Sequence[str] | None = None,
+    env: str | None = None,
+    normalizer: str = "auto",
+    policy_id: str | None = None,
+    trust: Sequence[str] = (),
+) -> ExportTaskReport:
+    """Export the policies of a source to verified artifacts; a target that fails is a row of the report, not an error.
+
+    Args:
+        source: A checkpoint, a component directory or a model file.
+        path: Where the folders of the policies go.
+        targets: Ids, or id -> the target's ``Options``.
+        policy_ids: Ids or globs; None: all.
+        env: A gymnasium id, to check the artifacts on observations met there; None: the recorded one.
+        normalizer: See `save`.
+        policy_id: See `save`.
+        trust: See `save`.
+
+    Raises:
+        RlpipeError: The source cannot be read, or a policy cannot be built.
+    """
+    from rlpipe.pipeline.tasks import export as task
+
+    settings = RunSettings(
+        task="export",
+        source=_source(source, normalizer, policy_id),
+        select=_select(policy_ids, None),
+        export=ExportSettings(targets=_targets(targets)),
+        artifact_path=os.fspath(path),
+        env=env,
+        trust=tuple(trust),
+    )
+    return task.run(settings, progress=NoProgress())
+
+
+def verify(source: Path, *, policy_ids: Sequence[str] | None = None, trust: Sequence[str] = ()) -> VerifyTaskReport:
+    """Check every byte of a checkpoint, artifacts against their record, or whether a model file can be imported.
+
+    Args:
+        source: A checkpoint, an artifact folder or a model file.
+        policy_ids: Ids or globs, of artifacts; None: all.
+        trust: Ids of targets whose files may be run though loading them could run code.
+
+    Returns:
+        The report; damage is in it, not raised.
+
+    Raises:
+        RlpipeError: There is nothing to verify.
+    """
+    from rlpipe.pipeline.tasks import verify as task
+
+    settings = RunSettings(
+        task="verify",
+        source=SourceSettings(path=os.fspath(source)),
+        select=_select(policy_ids, None),
+        trust=tuple(trust),
+    )
+    return task.run(settings, progress=NoProgress())
+
+
+def get_checkpoint_info(
+    source: Path, *, policy_ids: Sequence[str] | None = None, normalizer: str = "auto", policy_id: str | None = None
+) -> Report:
+    """What is in a checkpoint, component directory, model file or artifact folder; no torch, no array file.
+
+    RLlib's function of this name returns a dict; here ``.to_json()`` does.
+
+    Args:
+        source: The path.
+        policy_ids: Ids or globs; None: all.
+        normalizer: See `save`.
+        policy_id: See `save`.
+
+    Raises:
+        RlpipeError: There is nothing there, or it cannot be read.
+    """
+    from rlpipe.pipeline.tasks import info as task
+
+    settings = RunSettings(task="info", source=_source(source, normalizer, policy_id), select=_select(policy_ids, None))
+    return task.run(settings, progress=NoProgress())
+
+
+def _source(source: Path, normalizer: str, policy_id: str | None) -> SourceSettings:
+    return SourceSettings(path=os.fspath(source), normalizer=normalizer, policy_id=policy_id)
+
+
+def _select(policy_ids: Sequence[str] | None, roles: Roles | None) -> SelectSettings:
+    return SelectSettings(
+        policy_ids=None if policy_ids is None else _several(policy_ids),
+        roles=None if roles is None else tuple(roles),
+    )
+
+
+def _several(policy_ids: Sequence[str]) -> tuple[str, ...]:
+    # A lone text is a sequence of its letters, which nobody means.
+    return (policy_ids,) if isinstance(policy_ids, str) else tuple(policy_ids)
+
+
+def _targets(targets: Sequence[str] | Mapping[str, Any]) -> Mapping[str, Any]:
+    from rlpipe.exporters.target import resolve
+
+    if isinstance(targets, Mapping):
+        return dict(targets)
+    return {target_id: resolve(target_id).Options() for target_id in _several(targets)}

@@ -1,0 +1,147 @@
+"""Artifact folders as a source: which policies and targets they hold, what is recorded, and how to act with one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import RenderableType
+
+from rlpipe.errors import ArtifactError
+from rlpipe.exporters.artifact import is_artifact
+from rlpipe.exporters.record import RECORD_NAME, read_record
+from rlpipe.pipeline import tables
+from rlpipe.pipeline.choose import chosen_ids
+from rlpipe.pipeline.inspect import stage_text, untrained
+from rlpipe.pipeline.locate import Located, directories
+from rlpipe.pipeline.reports import Report
+from rlpipe.pipeline.settings import SelectSettings
+from rlpipe.snapshot.spaces import describe, from_json
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArtifactFolder:
+    """The artifacts of one policy.
+
+    Attributes:
+        folder: Where ``artifact.json`` lies.
+        policy_id: The id it was exported under.
+        targets: Ids of the targets that were proven, or the one that was named.
+        record: What ``artifact.json`` says.
+    """
+
+    folder: Path
+    policy_id: str
+    targets: tuple[str, ...]
+    record: Mapping[str, Any]
+
+    @property
+    def fingerprint(self) -> str:
+        """The policy's."""
+        return str(self.record["fingerprint"])
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """What the policy's checkpoint said about it."""
+        found = self.record.get("provenance", {}).get("policy", {})
+        return found if isinstance(found, Mapping) else {}
+
+    def target(self, target_id: str) -> Mapping[str, Any]:
+        """What is recorded of one target."""
+        entry: Mapping[str, Any] = self.record["targets"][target_id]
+        return entry
+
+    def file(self, target_id: str) -> Path:
+        """The file of one target."""
+        return self.folder / str(self.target(target_id)["file"])
+
+
+def artifacts_at(path: Path, chosen: SelectSettings) -> tuple[ArtifactFolder, ...]:
+    """The chosen artifact folders at a path, by policy id.
+
+    Args:
+        path: An artifact folder, a folder of some, or a file or target's folder in one.
+        chosen: ``policy_ids`` counts.
+
+    Raises:
+        ArtifactError: A record is damaged, or two folders are of one policy.
+        SelectionError: A pattern names none of the policies.
+    """
+    places = [path] if is_artifact(path) else [child for child in directories(path) if is_artifact(child)]
+    folders = {folder.policy_id: folder for folder in map(_folder_at, places)}
+    if len(folders) < len(places):
+        raise ArtifactError(
+            f"two artifact folders in {path} are of one policy",
+            expected="one for each policy id",
+            found=", ".join(place.name for place in places),
+            fix="name one of them",
+        )
+    return tuple(folders[policy_id] for policy_id in chosen_ids(chosen.policy_ids, folders))
+
+
+def _folder_at(path: Path) -> ArtifactFolder:
+    folder = next(place for place in (path, *path.parents) if (place / RECORD_NAME).is_file())
+    record = read_record(folder)
+    proven = [name for name, entry in sorted(record["targets"].items()) if entry.get("status") == "ok"]
+    named = path.relative_to(folder).parts[:1]
+    targets = [name for name in proven if not named or named == (RECORD_NAME,) or name == named[0]]
+    return ArtifactFolder(
+        folder=folder, policy_id=str(record.get("policy_id", folder.name)), targets=tuple(targets), record=record
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArtifactInfoReport(Report):
+    """What is in artifact folders."""
+
+    task = "info"
+    folders: tuple[ArtifactFolder, ...]
+
+    def body(self) -> dict[str, Any]:
+        """The records as they are."""
+        return {
+            "policy_ids": [folder.policy_id for folder in self.folders],
+            "artifacts": {folder.policy_id: dict(folder.record) for folder in self.folders},
+        }
+
+    def tables(self) -> Sequence[RenderableType]:
+        """A row for each file, then what each policy takes and gives."""
+        rows = [
+            (
+                folder.policy_id,
+                target_id,
+                folder.file(target_id).as_posix(),
+                tables.size(int(folder.target(target_id)["size"])),
+                folder.fingerprint,
+            )
+            for folder in self.folders
+            for target_id in folder.targets
+        ]
+        parts: list[RenderableType] = [
+            tables.table("policy", "target", "file", "size", "fingerprint", rows=rows, right=("size",))
+        ]
+        for folder in self.folders:
+            parts += ["", tables.line(folder.policy_id, style="bold"), tables.facts(_facts(folder.record))]
+        return parts
+
+
+def describe_artifacts(located: Located, chosen: SelectSettings) -> ArtifactInfoReport:
+    """The report of ``task=info`` for artifacts."""
+    folders = artifacts_at(located.path, chosen)
+    warnings = untrained(folder.policy_id for folder in folders if folder.record.get("trained") is False)
+    return ArtifactInfoReport(source=located.facts, folders=folders, warnings=warnings)
+
+
+def _facts(record: Mapping[str, Any]) -> list[tuple[str, object]]:
+    stages: Mapping[str, Any] = record.get("stages", {})
+    texts = {side: " > ".join(map(stage_text, stages.get(side, ()))) or "none" for side in ("observation", "action")}
+    return [
+        ("module", record.get("module", "-")),
+        ("observations", describe(from_json(record["observation_space"]))),
+        ("actions", describe(from_json(record["action_space"]))),
+        ("obs stages", texts["observation"]),
+        ("action stages", texts["action"]),
+        ("made by", ", ".join(f"{name} {number}" for name, number in record.get("versions", {}).items())),
+    ]

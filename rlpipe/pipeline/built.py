@@ -1,0 +1,133 @@
+"""Freshly built policies as a source: what the config says, with weights that were never trained."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from rlpipe.algorithms.env_runner import EnvSpaces, make_env, spaces_of
+from rlpipe.errors import ConfigError
+from rlpipe.importers.importer import ImportReport
+from rlpipe.pipeline.choose import chosen_ids, entry_selection
+from rlpipe.pipeline.lift import Kind, algorithm_of, container_of
+from rlpipe.pipeline.reports import SourceFacts
+from rlpipe.pipeline.settings import AlgorithmSettings, PolicySettings, RunSettings, SelectSettings
+from rlpipe.pipeline.sources import NOTHING_LEFT, Arrays
+from rlpipe.snapshot.ids import validate_ids
+from rlpipe.snapshot.selection import Selection, select
+from rlpipe.snapshot.snapshot import Snapshot
+
+BUILT = SourceFacts(kind="built", name="the configured policies")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuiltSource:
+    """The configured policies.
+
+    Attributes:
+        algorithm: What to build.
+        env: Where a policy's spaces are from if nothing nearer gives them.
+        trust: Patterns of class paths that may be imported.
+    """
+
+    algorithm: AlgorithmSettings
+    env: str | None
+    trust: tuple[str, ...]
+    facts: SourceFacts = BUILT
+    notes: tuple[str, ...] = ()
+    kind: Kind = "algorithm"
+    report: ImportReport = NOTHING_LEFT
+
+    def ids(self) -> tuple[str, ...]:
+        """The configured ids.
+
+        Raises:
+            ConfigError: There are none.
+        """
+        if not self.algorithm.policies:
+            raise ConfigError(
+                "there is no policy to build",
+                expected="policies in algorithm.policies",
+                found="none",
+                fix="choose algorithm=default, or name a source.path",
+            )
+        return tuple(sorted(validate_ids(self.algorithm.policies)))
+
+    def read(self, chosen: SelectSettings, *, arrays: Arrays = "verify") -> Snapshot:
+        """The chosen policies, built; the same seed and id give the same weights, whatever else is chosen."""
+        del arrays
+        policies = {policy_id: self._policy(policy_id) for policy_id in chosen_ids(chosen.policy_ids, self.ids())}
+        tree = algorithm_of(container_of(policies))
+        selection = entry_selection(chosen)
+        return tree if selection == Selection() else select(tree, selection)
+
+    def _policy(self, policy_id: str) -> Snapshot:
+        settings = self.algorithm.policies[policy_id]
+        env = settings.env or self.env
+        snapshot = fresh_policy(policy_id, settings, env=env, seed=self.algorithm.seed, trust=self.trust)
+        return replace(snapshot, metadata=_metadata(snapshot.metadata, env))
+
+
+def built_source(settings: RunSettings) -> BuiltSource:
+    """The configured policies of a run."""
+    return BuiltSource(algorithm=settings.algorithm, env=settings.env, trust=settings.trust)
+
+
+def fresh_policy(
+    policy_id: str, settings: PolicySettings, *, env: str | None, seed: int, trust: tuple[str, ...]
+) -> Snapshot:
+    """A new policy with default stages around the configured module.
+
+    Raises:
+        ConfigError: Its spaces are neither configured nor given by an environment.
+        SpecError: The module cannot be built of its config.
+    """
+    import torch
+
+    from rlpipe.checkpoint.restore import snapshot_of
+    from rlpipe.policies.policy_spec import PolicySpec
+
+    spaces = _spaces(policy_id, settings, env)
+    module = settings.module
+    with torch.random.fork_rng(devices=()):
+        torch.manual_seed(_seed_of(seed, policy_id))
+        spec = PolicySpec.default(
+            module.class_path,
+            spaces.observation,
+            spaces.action,
+            inference_only=module.inference_only,
+            learner_only=module.learner_only,
+            model_config=module.model_config,
+            non_inference_attributes=module.non_inference_attributes,
+            trust=trust,
+        )
+        return snapshot_of(spec.build(trust=trust))
+
+
+def _spaces(policy_id: str, settings: PolicySettings, env: str | None) -> EnvSpaces:
+    if settings.observation_space is not None and settings.action_space is not None:
+        return EnvSpaces(settings.observation_space, settings.action_space)
+    if env is None:
+        raise ConfigError(
+            f"the spaces of {policy_id} are not known",
+            expected=f"algorithm.policies.{policy_id}.observation_space and action_space, or env",
+            found="none of them",
+            fix="name the environment: env=CartPole-v1",
+        )
+    made = make_env(env)
+    try:
+        found = spaces_of(made)
+    finally:
+        made.close()
+    return EnvSpaces(settings.observation_space or found.observation, settings.action_space or found.action)
+
+
+def _seed_of(seed: int, policy_id: str) -> int:
+    """A seed of its own for each policy, so that a policy's weights do not depend on the others."""
+    digest = hashlib.sha256(f"{seed}/{policy_id}".encode()).digest()
+    return int.from_bytes(digest[:4], "little")
+
+
+def _metadata(found: Mapping[str, object], env: str | None) -> dict[str, object]:
+    return {**found, "trained": False, **({"env": env} if env else {})}

@@ -1,0 +1,89 @@
+"""Which policies, roles and keys a run takes, and under which ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from rlpipe.errors import ConfigError, SelectionError
+from rlpipe.pipeline.lift import POLICIES, algorithm_of, container_of, policies_of
+from rlpipe.pipeline.settings import SelectSettings
+from rlpipe.snapshot.ids import validate_ids
+from rlpipe.snapshot.key_map import KeyMap, rename
+from rlpipe.snapshot.selection import Selection, matches, require_matches
+from rlpipe.snapshot.snapshot import ROLES, Snapshot, below
+
+
+def chosen_ids(patterns: Iterable[str] | None, known: Iterable[str]) -> tuple[str, ...]:
+    """The known policy ids that a pattern names, sorted; all of them for None.
+
+    Raises:
+        SelectionError: A pattern names none of them; it carries the closest ids.
+    """
+    ids = tuple(sorted(known))
+    if patterns is None:
+        return ids
+    wanted = tuple(patterns)
+    require_matches(wanted, ids, "policy id")
+    return tuple(policy_id for policy_id in ids if any(matches(policy_id, pattern) for pattern in wanted))
+
+
+def entry_selection(select: SelectSettings) -> Selection:
+    """The roles and keys, of every component."""
+    return Selection(roles=frozenset(select.roles or ROLES), keys=select.keys, ties=select.ties)
+
+
+def policy_selection(select: SelectSettings, ids: Iterable[str], *, under: str) -> Selection:
+    """The selection of policies that lie at ``<under>/<id>``; everything, if no ids were asked for."""
+    if select.policy_ids is None:
+        return entry_selection(select)
+    chosen = chosen_ids(select.policy_ids, ids)
+    return replace(entry_selection(select), components=tuple(below(under, policy_id) for policy_id in chosen))
+
+
+def renamed(tree: Snapshot, names: Mapping[str, str]) -> Snapshot:
+    """The tree with policies under other ids.
+
+    Raises:
+        SelectionError: A policy to rename is not there.
+        IdError: A new id cannot name a policy beside the others.
+    """
+    if not names:
+        return tree
+    known = policies_of(tree).keys()
+    for old in names:
+        if old not in known:
+            raise SelectionError(f"there is no policy {old!r} to rename", pattern=old, known=known)
+    ids = [names.get(policy_id, policy_id) for policy_id in known]
+    if len(set(ids)) < len(ids):
+        twice = sorted({policy_id for policy_id in ids if ids.count(policy_id) > 1})
+        raise ConfigError(
+            "rename gives two policies one id",
+            expected="a different id for each",
+            found=", ".join(twice),
+            fix="rename the other one too, or leave it out with policy_ids",
+        )
+    validate_ids(ids)
+    return rename(tree, KeyMap(components={below(POLICIES, old): new for old, new in names.items()}))
+
+
+def completed(tree: Snapshot, select: SelectSettings) -> Snapshot:
+    """The chosen part as a tree of its own: policies slim or full, each able to stand alone.
+
+    Raises:
+        ConfigError: The selection leaves parts of policies that nothing can be built from.
+    """
+    roles = frozenset(select.roles or ROLES)
+    if select.keys is not None or "inference" not in roles:
+        raise ConfigError(
+            "the selection leaves parts of policies that cannot be restored alone",
+            expected="whole policies (select.keys=null, and inference among select.roles)",
+            found=f"select.roles={sorted(roles)}, select.keys={list(select.keys or ())}",
+            fix="put the part into a base with task=subset_restore",
+        )
+    # Without all policies, what is above them cannot be what it was: its own state may belong to the missing ones.
+    return _whole(tree if select.policy_ids is None else algorithm_of(container_of(policies_of(tree))))
+
+
+def _whole(part: Snapshot) -> Snapshot:
+    return replace(part, whole=True, children={name: _whole(child) for name, child in part.children.items()})

@@ -1,0 +1,94 @@
+"""What can be rolled out: a policy of a checkpoint or foreign file, or an artifact of one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rlpipe.algorithms.env_runner import EnvSpaces
+from rlpipe.errors import ConfigError
+from rlpipe.exporters.artifact import open_artifact
+from rlpipe.pipeline.artifacts import ArtifactFolder, artifacts_at
+from rlpipe.pipeline.choose import completed
+from rlpipe.pipeline.inspect import facts_of_snapshot
+from rlpipe.pipeline.lift import container_of, policies_of
+from rlpipe.pipeline.live import build_policies, spaces_of
+from rlpipe.pipeline.locate import ARTIFACT, Located
+from rlpipe.pipeline.recorded import recorded_env
+from rlpipe.pipeline.settings import RunSettings
+from rlpipe.pipeline.sources import read_tree, source_at
+from rlpipe.snapshot.snapshot import Snapshot
+
+POLICY = "policy"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contender:
+    """Something that acts.
+
+    Attributes:
+        policy_id: The policy's id.
+        form: "policy", or the id of the artifact's target.
+        spaces: What it takes and gives.
+        env: The environment that it was trained in, where that is recorded.
+        fingerprint: First digits of its inference hash.
+        trained: What is recorded; None where nothing is.
+        open: Makes the function that turns a batch of observations into a batch of actions.
+    """
+
+    policy_id: str
+    form: str
+    spaces: EnvSpaces
+    env: str | None
+    fingerprint: str
+    trained: bool | None
+    open: Callable[[], Callable[[Any], Any]]
+
+
+def contenders(located: Located, settings: RunSettings) -> tuple[tuple[Contender, ...], tuple[str, ...]]:
+    """The chosen ones at a located path, and notes on how they were read.
+
+    Raises:
+        SelectionError: A pattern names none of the policies.
+        ConfigError: There is nothing to roll out.
+    """
+    if located.kind == ARTIFACT:
+        folders = artifacts_at(located.path, settings.select)
+        found = tuple(one for folder in folders for one in _of_folder(folder, settings.trust))
+        return found, ()
+    source = source_at(located, settings.source)
+    select = replace(settings.select, roles=settings.select.roles or ("inference",), ties="untie")
+    tree = completed(read_tree(source, select, trust=settings.trust), select)
+    found = tuple(_of_policy(policy, name, settings.trust) for name, policy in policies_of(tree).items())
+    if not found:
+        raise ConfigError("there is no policy to roll out", expected="policies", found=located.facts.name)
+    return found, source.notes
+
+
+def _of_policy(policy: Snapshot, policy_id: str, trust: tuple[str, ...]) -> Contender:
+    spaces, alone = spaces_of(policy), container_of({policy_id: policy})
+
+    return Contender(
+        policy_id=policy_id,
+        form=POLICY,
+        spaces=EnvSpaces(spaces.observation, spaces.action),
+        env=recorded_env(policy.metadata),
+        fingerprint=facts_of_snapshot(policy, name=policy_id)[0].fingerprint,
+        trained=policy.metadata.get("trained"),
+        open=lambda: build_policies(alone, device="cpu", trust=trust)[policy_id].compute_actions,
+    )
+
+
+def _of_folder(folder: ArtifactFolder, trust: tuple[str, ...]) -> Iterator[Contender]:
+    for target_id in folder.targets:
+        artifact = open_artifact(folder.folder, target=target_id, trust=trust)
+        yield Contender(
+            policy_id=folder.policy_id,
+            form=target_id,
+            spaces=EnvSpaces(artifact.observation_space, artifact.action_space),
+            env=recorded_env(folder.metadata),
+            fingerprint=folder.fingerprint,
+            trained=folder.record.get("trained"),
+            open=lambda artifact=artifact: artifact.compute_actions,  # type: ignore[misc]
+        )

@@ -1,0 +1,178 @@
+"""Which path a run reads, and what lies there, told by content."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlpipe.checkpoint.format import MANIFEST_NAME
+from rlpipe.checkpoint.reader import read_manifest
+from rlpipe.errors import CheckpointError, CheckpointNotFoundError, ConfigError, ForeignFormatError, closest
+from rlpipe.exporters.artifact import is_artifact
+from rlpipe.importers import importer as importers
+from rlpipe.pipeline.reports import SourceFacts
+from rlpipe.pipeline.settings import AUTO, LATEST, RunSettings
+from rlpipe.sample import sample_path
+
+SAMPLE_NAME = "rlpipe/sample/checkpoint"
+CHECKPOINT = "checkpoint"
+ARTIFACT = "artifact"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Located:
+    """A path that exists, and what it is.
+
+    Attributes:
+        kind: ``checkpoint`` (any component directory), ``artifact``, or the id of an importer.
+        path: Where it is; for artifacts a folder of them, one of them, or a file in one.
+        facts: The same for reports.
+        notes: What was passed over on the way.
+    """
+
+    kind: str
+    path: Path
+    facts: SourceFacts
+    notes: tuple[str, ...] = ()
+
+
+def locate(settings: RunSettings, *, given: str | None) -> Located:
+    """What a reading task reads.
+
+    Args:
+        settings: For the kind of source and the folder of checkpoints.
+        given: The path as given, ``"latest"``, or None: the newest checkpoint, else the packaged sample.
+
+    Raises:
+        CheckpointNotFoundError: There is nothing there, or no complete checkpoint.
+        ForeignFormatError: A file that no importer takes.
+    """
+    if given is not None and given != LATEST:
+        return locate_path(given, kind=settings.source.kind)
+    if settings.source.kind != AUTO:
+        raise ConfigError(
+            f"source={settings.source.kind} reads a file",
+            expected="source.path",
+            found="no path" if given is None else given,
+            fix="name the file: source.path=...",
+        )
+    folder = Path(settings.checkpoints_dir)
+    newest, notes = latest_checkpoint(folder)
+    if newest is not None:
+        facts = SourceFacts(kind=CHECKPOINT, name=newest.as_posix())
+        return Located(kind=CHECKPOINT, path=newest, facts=facts, notes=notes)
+    if given == LATEST:
+        raise CheckpointNotFoundError(
+            f"there is no complete checkpoint in {folder}",
+            expected="a directory with manifest.json in it",
+            found="; ".join(notes) or ("an empty directory" if folder.is_dir() else "no such directory"),
+            fix="write one with task=save, or name one with source.path",
+        )
+    facts = SourceFacts(kind=CHECKPOINT, name=SAMPLE_NAME, sample=True)
+    return Located(kind=CHECKPOINT, path=sample_path(), facts=facts, notes=notes)
+
+
+def locate_path(given: str, *, kind: str = AUTO) -> Located:
+    """What lies at a path; ``kind`` is ``"auto"`` or the id of the importer that has to take it."""
+    path = Path(given).expanduser()
+    found = recognise(path) if kind == AUTO else _insisted(path, kind)
+    return Located(kind=found, path=path, facts=SourceFacts(kind=found, name=given))
+
+
+def recognise(path: Path) -> str:
+    """``checkpoint``, ``artifact``, or the id of the importer that takes the file, by content alone.
+
+    Raises:
+        CheckpointNotFoundError: There is nothing, or a directory without a checkpoint or an artifact in it.
+        ForeignFormatError: A file that no importer takes.
+    """
+    if not path.exists():
+        raise _nothing_there(path)
+    if path.is_dir() and (path / MANIFEST_NAME).is_file():
+        return CHECKPOINT
+    if is_artifact(path) or any(is_artifact(child) for child in directories(path)):
+        return ARTIFACT
+    if path.is_dir():
+        raise _no_checkpoint(path)
+    if (path.parent / MANIFEST_NAME).is_file():
+        raise CheckpointNotFoundError(
+            f"{path} is a file of a checkpoint",
+            expected="the directory of the checkpoint",
+            found="a file in it",
+            fix=f"name {path.parent}",
+        )
+    return importers.recognise(path)
+
+
+def latest_checkpoint(folder: Path) -> tuple[Path | None, tuple[str, ...]]:
+    """The newest complete checkpoint in a folder by its recorded time, and notes on what was passed over."""
+    found: list[tuple[str, str, Path]] = []
+    notes: list[str] = []
+    for path in directories(folder):
+        try:
+            origin = read_manifest(path).origin
+        except CheckpointError as error:
+            notes.append(f"passed over {path}: {error.subject}")
+            continue
+        if origin is not None:
+            found.append((origin.created, path.name, path))
+    return (max(found)[2] if found else None), tuple(notes)
+
+
+def reading_path(settings: RunSettings) -> str | None:
+    """The path of a task that only reads: ``checkpoint.path`` is short for ``source.path`` there.
+
+    Raises:
+        ConfigError: Both are given.
+    """
+    given, short = settings.source.path, settings.checkpoint.path
+    if given is not None and short is not None:
+        raise ConfigError(
+            "two paths to read",
+            expected=f"one of source.path and checkpoint.path (task={settings.task} writes no checkpoint)",
+            found=f"source.path={given} and checkpoint.path={short}",
+            fix="leave checkpoint.path away",
+        )
+    return short if given is None else given
+
+
+def directories(folder: Path) -> Iterator[Path]:
+    """Directories in a folder that are no hidden or staging ones, sorted."""
+    if folder.is_dir():
+        yield from sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+
+
+def _insisted(path: Path, kind: str) -> str:
+    if not path.exists():
+        raise _nothing_there(path)
+    if path.is_dir():
+        expected, found = f"a file of {kind}", "a directory"
+        raise ForeignFormatError(f"{path} is no file", expected=expected, found=found, fix="source=auto")
+    importers.resolve(kind)
+    return kind
+
+
+def _nothing_there(path: Path) -> CheckpointNotFoundError:
+    near = closest(path.name, (child.name for child in path.parent.iterdir())) if path.parent.is_dir() else ()
+    fix = f"did you mean {' or '.join(str(path.parent / name) for name in near)}?" if near else "check the path"
+    return CheckpointNotFoundError(
+        f"there is nothing at {path}",
+        expected="a checkpoint, a model file or an artifact",
+        found="no such path",
+        fix=fix,
+    )
+
+
+def _no_checkpoint(path: Path) -> CheckpointNotFoundError:
+    names = sorted(child.name for child in path.iterdir())
+    inside = [child.name for child in directories(path) if (child / MANIFEST_NAME).is_file()]
+    if inside:
+        fix = f"name one of the checkpoints in it: {', '.join(str(path / name) for name in inside[:3])}"
+    elif names:
+        fix = "write the checkpoint again: manifest.json is written last, so that a save that was stopped leaves none"
+    else:
+        fix = "name a checkpoint directory"
+    found = f"a directory without it, with {', '.join(names[:5])}" if names else "an empty directory"
+    expected = f"a directory with {MANIFEST_NAME}"
+    return CheckpointNotFoundError(f"{path} is no checkpoint", expected=expected, found=found, fix=fix)

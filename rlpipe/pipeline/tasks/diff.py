@@ -1,0 +1,183 @@
+"""task=diff: how source.path differs from base.path, in structure, specs and numbers; no torch, no array file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import RenderableType
+
+from rlpipe.errors import ConfigError
+from rlpipe.pipeline import tables
+from rlpipe.pipeline.described import described, identity
+from rlpipe.pipeline.lift import kind_of
+from rlpipe.pipeline.locate import reading_path
+from rlpipe.pipeline.progress import Progress
+from rlpipe.pipeline.reports import Report, SourceFacts
+from rlpipe.pipeline.settings import RunSettings
+from rlpipe.pipeline.sources import Source, open_base, open_source, read_tree
+from rlpipe.snapshot.diff import StateDiff, diff
+from rlpipe.snapshot.identity import FINGERPRINT_DIGITS
+from rlpipe.snapshot.snapshot import Snapshot, walk
+from rlpipe.snapshot.spec import canonical_json
+
+USES = frozenset({"source", "base.path", "checkpoint.path", "select", "trust"})
+SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpecDifference:
+    """One field of a spec that differs; a side that lacks it says ``nothing``."""
+
+    component: str
+    field: str
+    base: str
+    source: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {"component": self.component, "field": self.field, "base": self.base, "source": self.source}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComponentPair:
+    """A component on both sides, by fingerprint; "" where a side lacks it."""
+
+    path: str
+    base: str
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiffReport(Report):
+    """How two inputs differ; ok if they do not.
+
+    Attributes:
+        base: What is expected.
+        found: Keys; what the base has is expected, what the source has is found.
+        specs: Fields of specs that differ.
+        components: Policies and other components on either side.
+    """
+
+    task = "diff"
+    base: SourceFacts
+    found: StateDiff
+    specs: tuple[SpecDifference, ...]
+    components: tuple[ComponentPair, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether both are the same in everything but metadata."""
+        return self.found.same and not self.specs and all(pair.base and pair.source for pair in self.components)
+
+    def body(self) -> dict[str, Any]:
+        """All differences."""
+        found = self.found
+        return {
+            "base": self.base.to_json(),
+            "same": self.ok,
+            "missing": list(found.missing),
+            "unexpected": list(found.unexpected),
+            "mismatched": list(found.mismatched),
+            "changed": list(found.changed),
+            "specs": [spec.to_json() for spec in self.specs],
+            "components": {pair.path or ".": {"base": pair.base, "source": pair.source} for pair in self.components},
+        }
+
+    def tables(self) -> Sequence[RenderableType]:
+        """Fingerprints of both sides, then specs, then keys."""
+        pairs = [(pair.path or ".", pair.base or "-", pair.source or "-", _verdict(pair)) for pair in self.components]
+        parts: list[RenderableType] = [
+            tables.line(f"base: {self.base.name} ({self.base.kind})"),
+            "",
+            tables.table("component", "base", "source", "acts", rows=pairs),
+        ]
+        if self.specs:
+            rows = [(spec.component or ".", spec.field, spec.base, spec.source) for spec in self.specs]
+            parts += ["", tables.table("component", "field", "base", "source", rows=rows)]
+        parts += self._keys()
+        return [*parts, "", tables.line("the same" if self.ok else "different", style="bold")]
+
+    def _keys(self) -> list[RenderableType]:
+        found = self.found
+        kinds = (
+            ("only in the base", found.missing),
+            ("only in the source", found.unexpected),
+            ("another kind", found.mismatched),
+            ("other values", found.changed),
+        )
+        rows = [(name, key) for name, keys in kinds for key in keys[:SHOWN]]
+        rows += [(name, f"and {len(keys) - SHOWN} more (result.json)") for name, keys in kinds if len(keys) > SHOWN]
+        return ["", tables.table("keys", "", rows=rows)] if rows else []
+
+
+def run(settings: RunSettings, *, progress: Progress) -> DiffReport:
+    """Compare ``source.path`` with ``base.path``.
+
+    Raises:
+        ConfigError: There is no ``base.path``.
+        RlpipeError: One of them cannot be read.
+    """
+    del progress
+    if settings.base.path is None:
+        raise ConfigError("diff needs two paths", expected="source.path and base.path", found="no base.path")
+    source = open_source(settings, given=reading_path(settings))
+    base = open_base(settings, settings.base.path)
+    ours, theirs = _sides(base, source, settings)
+    return DiffReport(
+        source=source.facts,
+        warnings=(*source.notes, *base.notes),
+        base=base.facts,
+        found=diff(ours, theirs),
+        specs=tuple(_spec_differences(ours, theirs)),
+        components=tuple(_pairs(ours, theirs)),
+    )
+
+
+def _sides(base: Source, source: Source, settings: RunSettings) -> tuple[Snapshot, Snapshot]:
+    """Base and source in one shape: as they are if both are of one kind, else as trees."""
+    if base.kind == source.kind:
+        ours, theirs = (side.read(settings.select, arrays="none") for side in (base, source))
+    else:
+        ours, theirs = (
+            read_tree(side, settings.select, arrays="none", trust=settings.trust) for side in (base, source)
+        )
+    return described(ours), described(theirs)
+
+
+def _pairs(ours: Snapshot, theirs: Snapshot) -> Iterator[ComponentPair]:
+    left, right = dict(walk(ours)), dict(walk(theirs))
+    for path in sorted(left.keys() | right.keys()):
+        part = left.get(path) or right[path]
+        if kind_of(part.spec, part.children) not in ("algorithm", "container"):
+            yield ComponentPair(path=path, base=_fingerprint(left.get(path)), source=_fingerprint(right.get(path)))
+
+
+def _fingerprint(part: Snapshot | None) -> str:
+    return "" if part is None else identity(part)[1][:FINGERPRINT_DIGITS]
+
+
+def _verdict(pair: ComponentPair) -> str:
+    if not (pair.base and pair.source):
+        return "only on one side"
+    return "the same" if pair.base == pair.source else "differently"
+
+
+def _spec_differences(ours: Snapshot, theirs: Snapshot) -> Iterator[SpecDifference]:
+    left, right = dict(walk(ours)), dict(walk(theirs))
+    for path in sorted(left.keys() & right.keys()):
+        mine, other = (dict(_flat(part.spec.to_json(), "")) for part in (left[path], right[path]))
+        for name in sorted(mine.keys() | other.keys()):
+            base, source = mine.get(name, "nothing"), other.get(name, "nothing")
+            if base != source:
+                yield SpecDifference(component=path, field=name, base=base, source=source)
+
+
+def _flat(value: Any, prefix: str) -> Iterator[tuple[str, str]]:
+    """Dotted name -> canonical JSON of each field of a spec."""
+    if not isinstance(value, Mapping) or not value:
+        yield prefix, canonical_json(value)
+        return
+    for name, item in value.items():
+        yield from _flat(item, f"{prefix}.{name}".lstrip("."))

@@ -1,0 +1,161 @@
+"""task=evaluate: roll policies or artifacts out in an environment, from fixed seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from rich.console import RenderableType
+
+from rlpipe.algorithms.env_runner import EnvSpaces, Episode, make_env, require_fit, rollout, spaces_of
+from rlpipe.errors import ConfigError
+from rlpipe.pipeline import tables
+from rlpipe.pipeline.contenders import Contender, contenders
+from rlpipe.pipeline.inspect import untrained
+from rlpipe.pipeline.locate import locate, reading_path
+from rlpipe.pipeline.progress import Progress, Step
+from rlpipe.pipeline.reports import Report
+from rlpipe.pipeline.settings import EvaluateSettings, RunSettings
+
+USES = frozenset({"source", "checkpoint.path", "select", "evaluate", "env", "trust"})
+READS_ARTIFACTS = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """How one contender did; returns are undiscounted.
+
+    Attributes:
+        policy_id: Its id.
+        form: "policy", or the id of the artifact's target.
+        env: The environment.
+        fingerprint: First digits of its inference hash.
+        episodes: All of them, in order of their seeds.
+    """
+
+    policy_id: str
+    form: str
+    env: str
+    fingerprint: str
+    episodes: tuple[Episode, ...]
+
+    @property
+    def returns(self) -> list[float]:
+        """The return of each episode."""
+        return [episode.episode_return for episode in self.episodes]
+
+    @property
+    def mean(self) -> float:
+        """Mean of the returns."""
+        return float(np.mean(self.returns))
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of the returns, of these episodes as a population (divided by N)."""
+        return float(np.std(self.returns))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {
+            "policy_id": self.policy_id,
+            "form": self.form,
+            "env": self.env,
+            "fingerprint": self.fingerprint,
+            "mean": self.mean,
+            "std": self.std,
+            "min": min(self.returns),
+            "max": max(self.returns),
+            "returns": self.returns,
+            "seeds": [episode.seed for episode in self.episodes],
+            "lengths": [episode.length for episode in self.episodes],
+            "ended": [episode.ended for episode in self.episodes],
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateReport(Report):
+    """How policies did."""
+
+    task = "evaluate"
+    evaluations: tuple[Evaluation, ...]
+
+    def body(self) -> dict[str, Any]:
+        """With every episode."""
+        return {"evaluations": [evaluation.to_json() for evaluation in self.evaluations]}
+
+    def tables(self) -> Sequence[RenderableType]:
+        """A row for each; single episodes are in the JSON."""
+        rows = [
+            (
+                one.policy_id,
+                one.form,
+                one.env,
+                len(one.episodes),
+                f"{one.mean:.2f}",
+                f"{one.std:.2f}",
+                one.fingerprint,
+            )
+            for one in self.evaluations
+        ]
+        columns = ("policy", "form", "env", "episodes", "mean", "std", "fingerprint")
+        return (tables.table(*columns, rows=rows, right=("episodes", "mean", "std")),)
+
+
+def run(settings: RunSettings, *, progress: Progress) -> EvaluateReport:
+    """Roll out what is chosen of ``source.path``.
+
+    Raises:
+        ConfigError: The environment is not known or cannot be made.
+        EnvironmentMismatchError: Its spaces are not the policy's.
+    """
+    located = locate(settings, given=reading_path(settings))
+    found, notes = contenders(located, settings)
+    envs = [settings.env or _recorded(contender) for contender in found]
+    warnings = [*located.notes, *notes, *untrained(one.policy_id for one in found if one.trained is False)]
+    evaluations = []
+    with progress.bar(len(found) * settings.evaluate.episodes) as step:
+        for contender, env_id in zip(found, envs, strict=True):
+            evaluation, differences = _evaluate(contender, env_id, settings.evaluate, step)
+            evaluations.append(evaluation)
+            warnings += differences
+    unique = tuple(dict.fromkeys(warnings))
+    return EvaluateReport(source=located.facts, warnings=unique, evaluations=tuple(evaluations))
+
+
+def _evaluate(
+    contender: Contender, env_id: str, settings: EvaluateSettings, step: Step
+) -> tuple[Evaluation, tuple[str, ...]]:
+    env = make_env(env_id)
+    try:
+        spaces = spaces_of(env)
+        warnings = require_fit(contender.spaces, spaces, policy_id=contender.policy_id, env_id=env_id)
+        act = contender.open()
+        # Observations are given in the policy's own dtypes, actions in the environment's structure.
+        both = EnvSpaces(contender.spaces.observation, spaces.action)
+        episodes = []
+        for index in range(settings.episodes):
+            step(f"{contender.policy_id} {contender.form} in {env_id}")
+            episodes.append(rollout(env, both, act, seed=settings.seed + index, max_steps=settings.max_steps))
+    finally:
+        env.close()
+    evaluation = Evaluation(
+        policy_id=contender.policy_id,
+        form=contender.form,
+        env=env_id,
+        fingerprint=contender.fingerprint,
+        episodes=tuple(episodes),
+    )
+    return evaluation, warnings
+
+
+def _recorded(contender: Contender) -> str:
+    if contender.env is None:
+        raise ConfigError(
+            f"it is not known in which environment {contender.policy_id} acts",
+            expected="the id of a gymnasium environment",
+            found="no env, and none recorded with the policy",
+            fix="name it: env=CartPole-v1",
+        )
+    return contender.env

@@ -1,0 +1,141 @@
+"""task=export: verified artifacts of the chosen policies, one folder per policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import RenderableType
+
+from rlpipe.errors import ConfigError
+from rlpipe.pipeline import tables
+from rlpipe.pipeline.choose import completed, renamed
+from rlpipe.pipeline.inspect import untrained
+from rlpipe.pipeline.lift import policies_of
+from rlpipe.pipeline.locate import reading_path
+from rlpipe.pipeline.progress import Progress
+from rlpipe.pipeline.provenance import provenance
+from rlpipe.pipeline.recorded import Recording, record
+from rlpipe.pipeline.reports import MadeArtifacts, Report
+from rlpipe.pipeline.settings import RunSettings
+from rlpipe.pipeline.sources import open_source, read_tree
+from rlpipe.snapshot.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from rlpipe.exporters.report import ExportReport, TargetReport
+
+USES = frozenset({"source", "checkpoint.path", "select", "rename", "export", "artifact_path", "env", "trust"})
+DEFAULT_OUT_DIR = "outputs/artifacts"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportTaskReport(Report):
+    """What was exported; ok if every artifact was written and proven.
+
+    Attributes:
+        out_dir: Where the folders of the policies are.
+        exports: One for each policy.
+        recordings: Policy id -> what became of observations from its environment.
+    """
+
+    task = "export"
+    out_dir: str
+    exports: tuple[ExportReport, ...]
+    recordings: Mapping[str, Recording]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every target of every policy is ok."""
+        return all(export.ok for export in self.exports)
+
+    def body(self) -> dict[str, Any]:
+        """Rows by policy."""
+        recordings = {policy_id: recording.text for policy_id, recording in self.recordings.items()}
+        return {
+            "out_dir": self.out_dir,
+            "policies": [export.to_json() for export in self.exports],
+            "recorded_observations": recordings,
+        }
+
+    def tables(self) -> Sequence[RenderableType]:
+        """A row for each policy and target, and why those failed that did."""
+        rows = [
+            (
+                export.policy_id,
+                row.target,
+                Path(row.file).name or "-",
+                tables.size(row.size) if row.file else "-",
+                _difference(row),
+                row.status,
+                export.fingerprint,
+            )
+            for export in self.exports
+            for row in export.rows
+        ]
+        columns = ("policy", "target", "file", "size", "difference", "verdict", "fingerprint")
+        failed = [
+            tables.line(f"{export.policy_id}, {row.target}: {row.message}", style="red")
+            for export in self.exports
+            for row in export.rows
+            if row.status != "ok"
+        ]
+        where = tables.line(f"artifacts: {self.out_dir}/<policy>/<target>/<file>")
+        return (where, "", tables.table(*columns, rows=rows, right=("size", "difference")), *failed)
+
+    def artifacts(self) -> MadeArtifacts | None:
+        """What was written."""
+        made = tuple(export.policy_id for export in self.exports if export.folder)
+        return MadeArtifacts(folder=self.out_dir, policy_ids=made) if made else None
+
+
+def run(settings: RunSettings, *, progress: Progress) -> ExportTaskReport:
+    """Export the chosen policies of ``source.path`` to the targets of ``export``.
+
+    Raises:
+        ConfigError: No target is chosen.
+        RlpipeError: The source cannot be read, or a policy cannot be built.
+    """
+    targets = settings.export.targets
+    if not targets:
+        raise ConfigError("there is nothing to export to", expected="targets", found="none", fix="export=[onnx]")
+    source = open_source(settings, given=reading_path(settings))
+    tree = completed(read_tree(source, settings.select, trust=settings.trust), settings.select)
+    policies = policies_of(renamed(tree, settings.rename))
+    out_dir = Path(settings.artifact_path or settings.out_dir or DEFAULT_OUT_DIR)
+    recordings = {policy_id: record(policy, settings.env) for policy_id, policy in policies.items()}
+    with progress.bar(len(policies) * len(targets)) as step:
+        exports = tuple(
+            _export(policies[policy_id], policy_id, settings, out_dir, recordings[policy_id], step)
+            for policy_id in policies
+        )
+    fresh = untrained(policy_id for policy_id, policy in policies.items() if policy.metadata.get("trained") is False)
+    return ExportTaskReport(
+        source=source.facts,
+        warnings=(*source.notes, *fresh),
+        out_dir=out_dir.as_posix(),
+        exports=exports,
+        recordings=recordings,
+    )
+
+
+def _export(
+    policy: Snapshot, policy_id: str, settings: RunSettings, out_dir: Path, recording: Recording, step: Any
+) -> ExportReport:
+    from rlpipe.exporters.export import export_policy
+
+    return export_policy(
+        policy,
+        policy_id,
+        targets=settings.export.targets,
+        out_dir=out_dir,
+        extra_observations=recording.observations,
+        provenance={**provenance(settings), "policy": dict(policy.metadata)},
+        trust=settings.trust,
+        on_target=lambda target_id: step(f"{policy_id} {target_id}"),
+    )
+
+
+def _difference(row: TargetReport) -> str:
+    return "-" if row.max_error is None else f"{row.max_error:.1e}"

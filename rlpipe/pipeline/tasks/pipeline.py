@@ -1,0 +1,130 @@
+"""task=pipeline: the tasks of task.steps one after the other, each on what the last one made; one report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rich.console import RenderableType
+
+from rlpipe.errors import ConfigError, RlpipeError
+from rlpipe.pipeline import runner, tables
+from rlpipe.pipeline.progress import Progress
+from rlpipe.pipeline.reports import MadeArtifacts, Report
+from rlpipe.pipeline.settings import CheckpointSettings, RunSettings, SelectSettings, SourceSettings
+
+USES = frozenset({"steps"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class PipelineReport(Report):
+    """The reports of all steps; ok if every step is. A step that is not ends the pipeline.
+
+    Attributes:
+        steps: In order; fewer than asked for if one was not ok.
+        skipped: Steps that were not begun.
+    """
+
+    task = "pipeline"
+    steps: tuple[Report, ...]
+    skipped: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether every step was done and ok."""
+        return not self.skipped and all(step.ok for step in self.steps)
+
+    def body(self) -> dict[str, Any]:
+        """The steps' own JSON."""
+        return {"steps": [step.to_json() for step in self.steps], "skipped": list(self.skipped)}
+
+    def tables(self) -> Sequence[RenderableType]:
+        """The steps one below the other."""
+        parts: list[RenderableType] = []
+        for number, step in enumerate(self.steps, start=1):
+            title = f"{number}. {step.task}: {'ok' if step.ok else 'not ok'}"
+            parts += ["", tables.line(title, style="bold"), step.render()]
+        if self.skipped:
+            parts += ["", tables.line(f"not begun: {', '.join(self.skipped)}", style="red")]
+        return parts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Made:
+    """What the steps so far made.
+
+    Attributes:
+        settings: For the next step that reads a checkpoint.
+        artifacts: The last thing made, if that are artifacts.
+    """
+
+    settings: RunSettings
+    artifacts: MadeArtifacts | None = None
+
+
+def run(settings: RunSettings, *, progress: Progress) -> PipelineReport:
+    """Run ``task.steps``.
+
+    Raises:
+        ConfigError: There are no steps, or one is no task.
+        RlpipeError: A step could not be done; it says which.
+    """
+    if not settings.steps or "pipeline" in settings.steps:
+        raise ConfigError(
+            "a pipeline needs steps",
+            expected="a list of tasks in task.steps, without pipeline itself",
+            found=f"{list(settings.steps)}",
+            fix="'task.steps=[save,verify,export,evaluate]'",
+        )
+    for name in settings.steps:
+        runner.resolve(name)
+    made = _Made(settings=settings)
+    reports: list[Report] = []
+    for number, name in enumerate(settings.steps, start=1):
+        reports.append(_run_step(name, number, made, settings.steps, progress))
+        if not reports[-1].ok:
+            break
+        made = _next(made, reports[-1])
+    return PipelineReport(source=reports[0].source, steps=tuple(reports), skipped=settings.steps[len(reports) :])
+
+
+def _run_step(name: str, number: int, made: _Made, steps: tuple[str, ...], progress: Progress) -> Report:
+    settings = replace(made.settings, task=name, steps=())
+    if made.artifacts is not None and getattr(runner.resolve(name), "READS_ARTIFACTS", False):
+        settings = replace(
+            settings,
+            source=SourceSettings(path=made.artifacts.folder),
+            select=SelectSettings(policy_ids=made.artifacts.policy_ids),
+            # They were made in this run.
+            trust=(*settings.trust, *settings.export.targets),
+        )
+    if not _writes(name) and any(map(_writes, steps)):
+        settings = replace(settings, checkpoint=CheckpointSettings())
+    try:
+        # Not the runner: one run leaves one result.json.
+        return runner.resolve(name).run(settings, progress=progress)
+    except RlpipeError as error:
+        error.subject = f"step {number}, {name}: {error.subject}"
+        raise
+
+
+def _writes(name: str) -> bool:
+    """Whether ``checkpoint.path`` is what the task writes."""
+    return "checkpoint" in runner.resolve(name).USES
+
+
+def _next(made: _Made, report: Report) -> _Made:
+    """What the next step starts from; choosing and renaming policies is done by the first step that writes."""
+    if (path := report.written()) is not None:
+        settings = replace(
+            made.settings,
+            source=SourceSettings(path=path),
+            checkpoint=CheckpointSettings(backend=made.settings.checkpoint.backend),
+            select=SelectSettings(),
+            rename={},
+        )
+        return _Made(settings=settings)
+    if (artifacts := report.artifacts()) is not None:
+        return _Made(settings=made.settings, artifacts=artifacts)
+    return made

@@ -1,0 +1,71 @@
+"""task=save: write a checkpoint, of freshly built policies or of any source: import, convert, slim, rename."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import RenderableType
+
+from rlpipe.pipeline import tables
+from rlpipe.pipeline.built import built_source
+from rlpipe.pipeline.choose import completed, renamed
+from rlpipe.pipeline.inspect import warnings_of
+from rlpipe.pipeline.progress import Progress
+from rlpipe.pipeline.reports import Report
+from rlpipe.pipeline.settings import RunSettings
+from rlpipe.pipeline.sinks import WrittenCheckpoint, write
+from rlpipe.pipeline.sources import Source, open_source, read_tree
+
+USES = frozenset({"source", "checkpoint", "select", "rename", "algorithm", "env", "trust"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class SaveReport(Report):
+    """What was written.
+
+    Attributes:
+        checkpoint: The checkpoint.
+        skipped: (name, why) of what an importer left in a foreign file.
+    """
+
+    task = "save"
+    checkpoint: WrittenCheckpoint
+    skipped: tuple[tuple[str, str], ...] = ()
+
+    def body(self) -> dict[str, Any]:
+        """The checkpoint."""
+        return {"checkpoint": self.checkpoint.to_json(), "skipped": [list(pair) for pair in self.skipped]}
+
+    def tables(self) -> Sequence[RenderableType]:
+        """The checkpoint, and what was left in a foreign file."""
+        return (*self.checkpoint.tables(), *tables.left_in_file(self.skipped))
+
+    def written(self) -> str:
+        """Path of the checkpoint."""
+        return self.checkpoint.path
+
+
+def run(settings: RunSettings, *, progress: Progress) -> SaveReport:
+    """Write ``checkpoint.path``.
+
+    Raises:
+        RlpipeError: The source cannot be read, the policies cannot be built, or nothing can be written there.
+    """
+    del progress
+    source = _source(settings)
+    chosen = completed(read_tree(source, settings.select, trust=settings.trust), settings.select)
+    checkpoint = write(renamed(chosen, settings.rename), settings)
+    return SaveReport(
+        source=source.facts,
+        warnings=(*source.notes, *warnings_of(checkpoint.components)),
+        checkpoint=checkpoint,
+        skipped=source.report.skipped,
+    )
+
+
+def _source(settings: RunSettings) -> Source:
+    """The configured policies where no path is given."""
+    given = settings.source.path
+    return built_source(settings) if given is None else open_source(settings, given=given)

@@ -1,0 +1,199 @@
+"""task=subset_restore: put some policies of a source into a base; everything else of the base stays, bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from rich.console import RenderableType
+
+from rlpipe.errors import TieError, listed
+from rlpipe.pipeline import tables
+from rlpipe.pipeline.built import built_source
+from rlpipe.pipeline.choose import renamed
+from rlpipe.pipeline.inspect import warnings_of
+from rlpipe.pipeline.lift import POLICIES, policies_of
+from rlpipe.pipeline.progress import Progress
+from rlpipe.pipeline.reports import Report, SourceFacts
+from rlpipe.pipeline.settings import RunSettings, SelectSettings
+from rlpipe.pipeline.sinks import WrittenCheckpoint, write
+from rlpipe.pipeline.sources import Source, open_base, open_source, read_tree
+from rlpipe.snapshot.merge import merge
+from rlpipe.snapshot.snapshot import Snapshot, below, ties, walk
+from rlpipe.snapshot.state import arrays
+
+USES = frozenset({"source", "base", "checkpoint", "select", "rename", "algorithm", "env", "trust"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """What became of one component of the base.
+
+    Attributes:
+        path: Its path.
+        outcome: ``restored``: taken whole from the source. ``in part``: some entries. ``added``. ``kept``.
+        restored: Entries that come from the source.
+        kept: Entries that are the base's.
+        fingerprint: Of the result.
+    """
+
+    path: str
+    outcome: Literal["restored", "in part", "added", "kept"]
+    restored: tuple[str, ...]
+    kept: tuple[str, ...]
+    fingerprint: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {
+            "path": self.path,
+            "outcome": self.outcome,
+            "restored": list(self.restored),
+            "kept": list(self.kept),
+            "fingerprint": self.fingerprint,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubsetRestoreReport(Report):
+    """What was restored and what was kept.
+
+    Attributes:
+        base: Where the rest came from.
+        placed: One for each component of the result, but for empty ones above policies.
+        checkpoint: The result.
+    """
+
+    task = "subset_restore"
+    base: SourceFacts
+    placed: tuple[Placed, ...]
+    checkpoint: WrittenCheckpoint
+
+    def body(self) -> dict[str, Any]:
+        """Keys by component."""
+        return {
+            "base": self.base.to_json(),
+            "components": [placed.to_json() for placed in self.placed],
+            "checkpoint": self.checkpoint.to_json(),
+        }
+
+    def tables(self) -> Sequence[RenderableType]:
+        """A row for each component, and where the result is."""
+        rows = [
+            (placed.path, placed.outcome, len(placed.restored), len(placed.kept), placed.fingerprint)
+            for placed in self.placed
+        ]
+        columns = ("component", "outcome", "restored", "kept", "fingerprint")
+        checkpoint = self.checkpoint
+        return (
+            tables.line(f"base: {self.base.name} ({self.base.kind})"),
+            tables.line(f"written: {checkpoint.path} ({checkpoint.backend}, {tables.size(checkpoint.nbytes)})"),
+            "",
+            tables.table(*columns, rows=rows, right=("restored", "kept")),
+        )
+
+    def written(self) -> str:
+        """Path of the result."""
+        return self.checkpoint.path
+
+
+def run(settings: RunSettings, *, progress: Progress) -> SubsetRestoreReport:
+    """Put the chosen part of ``source.path`` into ``base.path`` and write ``checkpoint.path``.
+
+    Raises:
+        SpecError: A policy is something else in the base, or a part has no policy to go into.
+        StateMismatchError: A part does not fit the policy in the base.
+        TieError: Arrays that are one in the base would be torn apart.
+    """
+    del progress
+    source = open_source(settings, given=settings.source.path)
+    base_source = _base(settings)
+    patch = renamed(read_tree(source, settings.select, trust=settings.trust), settings.rename)
+    base = read_tree(base_source, SelectSettings(), trust=settings.trust)
+    patch = _policies_only(_able_to_stand(patch, base, settings.select), base)
+    if settings.select.ties == "keep":
+        _refuse_torn_ties(base, patch)
+    merged = merge(base, patch, on_mismatch=settings.base.on_mismatch)
+    checkpoint = write(merged, settings)
+    return SubsetRestoreReport(
+        source=source.facts,
+        warnings=(*source.notes, *base_source.notes, *warnings_of(checkpoint.components)),
+        base=base_source.facts,
+        placed=_placed(base, patch, checkpoint),
+        checkpoint=checkpoint,
+    )
+
+
+def _base(settings: RunSettings) -> Source:
+    return built_source(settings) if settings.base.path is None else open_base(settings, settings.base.path)
+
+
+def _policies_only(patch: Snapshot, base: Snapshot) -> Snapshot:
+    """The patch with nothing but its policies: what is above them is the base's."""
+    container = _shell(base.children[POLICIES], policies_of(patch))
+    return _shell(base, {POLICIES: container})
+
+
+def _shell(part: Snapshot, children: Mapping[str, Snapshot]) -> Snapshot:
+    return replace(part, state={}, roles={}, children=children, whole=False)
+
+
+def _able_to_stand(patch: Snapshot, base: Snapshot, select: SelectSettings) -> Snapshot:
+    """A slim policy that the base lacks is added as one that is inference-only; any other part needs a base."""
+    slim = select.keys is None and "inference" in (select.roles or ("inference",))
+    container = patch.children[POLICIES]
+    known = policies_of(base)
+    policies = {
+        policy_id: replace(part, whole=True) if slim and policy_id not in known else part
+        for policy_id, part in container.children.items()
+    }
+    return replace(patch, children={**patch.children, POLICIES: replace(container, children=policies)})
+
+
+def _refuse_torn_ties(base: Snapshot, patch: Snapshot) -> None:
+    """Arrays that are one in the base have to be replaced together."""
+    replaced = {below(path, key) for path, part in walk(patch) for key in arrays(part.state)}
+    torn = []
+    for group in ties(base):
+        inside = [key for key in group if key in replaced]
+        if 0 < len(inside) < len(group):
+            torn.append(f"{listed(inside)} with {listed(set(group) - set(inside))}")
+    if torn:
+        raise TieError(
+            "the base holds arrays under several names, of which only some are restored",
+            expected="all names of a tied array, or none",
+            found="; ".join(torn),
+            fix="choose the partners too, or let go of them: select.ties=untie",
+        )
+
+
+def _placed(base: Snapshot, patch: Snapshot, checkpoint: WrittenCheckpoint) -> tuple[Placed, ...]:
+    before, taken = dict(walk(base)), dict(walk(patch))
+    placed = []
+    for facts in checkpoint.components:
+        restored = set(taken[facts.path].roles) if facts.path in taken else set()
+        after = _keys_after(facts.path, before, taken)
+        if not after and facts.kind in ("algorithm", "container"):
+            continue
+        kept = after - restored
+        is_new = facts.path not in before
+        outcome: Any = "added" if is_new else "kept" if not restored else "in part" if kept else "restored"
+        placed.append(
+            Placed(
+                path=facts.path,
+                outcome=outcome,
+                restored=tuple(sorted(restored)),
+                kept=tuple(sorted(kept)),
+                fingerprint=facts.fingerprint,
+            )
+        )
+    return tuple(placed)
+
+
+def _keys_after(path: str, before: Mapping[str, Snapshot], taken: Mapping[str, Snapshot]) -> set[str]:
+    """The entries of a component of the result: a whole one takes the base's place, a part goes over it."""
+    patch = taken.get(path)
+    if patch is not None and patch.whole:
+        return set(patch.roles)
+    return set(before[path].roles)

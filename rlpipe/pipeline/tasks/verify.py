@@ -1,0 +1,159 @@
+"""task=verify: every byte of a checkpoint against its hashes, artifacts against their record, whether a file imports.
+
+No torch for checkpoints; an artifact is run by its own runtime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import RenderableType
+
+from rlpipe.checkpoint.verify import VerifyReport, verify_checkpoint
+from rlpipe.errors import ArtifactError, RlpipeError, UnsafePayloadError
+from rlpipe.exporters.artifact import open_artifact
+from rlpipe.pipeline import tables
+from rlpipe.pipeline.artifacts import ArtifactFolder, artifacts_at
+from rlpipe.pipeline.choose import chosen_ids
+from rlpipe.pipeline.locate import ARTIFACT, CHECKPOINT, Located, locate, reading_path
+from rlpipe.pipeline.progress import Progress, Step
+from rlpipe.pipeline.reports import Report
+from rlpipe.pipeline.settings import RunSettings
+from rlpipe.pipeline.sources import CheckpointSource, ForeignSource
+
+USES = frozenset({"source", "checkpoint.path", "select.policy_ids", "trust"})
+READS_ARTIFACTS = True
+BATCHES = (1, 2, 7)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One thing that was checked.
+
+    Attributes:
+        subject: A component, a file, a policy.
+        verdict: "ok", or what is wrong.
+        detail: What was done, in words.
+    """
+
+    subject: str
+    verdict: str
+    detail: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return self.verdict == "ok"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {"subject": self.subject, "ok": self.ok, "verdict": self.verdict, "detail": self.detail}
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifyTaskReport(Report):
+    """What was checked and what was found; ok if all is."""
+
+    task = "verify"
+    checks: tuple[Check, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every check is ok."""
+        return all(check.ok for check in self.checks)
+
+    def body(self) -> dict[str, Any]:
+        """The checks."""
+        return {"checks": [check.to_json() for check in self.checks]}
+
+    def tables(self) -> Sequence[RenderableType]:
+        """A row for each check."""
+        rows = [(check.subject, check.verdict, check.detail) for check in self.checks]
+        return (tables.table("checked", "verdict", "how", rows=rows),)
+
+
+def run(settings: RunSettings, *, progress: Progress) -> VerifyTaskReport:
+    """Verify ``source.path``. Damage is reported, not raised.
+
+    Raises:
+        RlpipeError: There is nothing to verify.
+    """
+    located = locate(settings, given=reading_path(settings))
+    if located.kind == CHECKPOINT:
+        return _verify_checkpoint(located, settings)
+    if located.kind == ARTIFACT:
+        return _verify_artifacts(located, settings, progress)
+    return _verify_foreign(located, settings)
+
+
+def _verify_checkpoint(located: Located, settings: RunSettings) -> VerifyTaskReport:
+    found = [verify_checkpoint(place) for place in _places(located, settings)]
+    return VerifyTaskReport(
+        source=located.facts,
+        warnings=(*located.notes, *(note for one in found for note in one.notes)),
+        checks=tuple(check for one in found for check in _checks_of(one)),
+    )
+
+
+def _places(located: Located, settings: RunSettings) -> list[Path]:
+    """What is read of a checkpoint: all of it, or the directories of the chosen policies."""
+    if settings.select.policy_ids is None:
+        return [located.path]
+    source = CheckpointSource(path=located.path, facts=located.facts, policy_id=settings.source.policy_id)
+    return [source.directory(policy_id) for policy_id in chosen_ids(settings.select.policy_ids, source.ids())]
+
+
+def _checks_of(found: VerifyReport) -> list[Check]:
+    if not found.ok:
+        return [Check(subject=f"{found.path}, {finding}", verdict="damaged") for finding in found.findings]
+    components, size = tables.count(found.components, "component"), tables.size(found.nbytes)
+    return [Check(subject=str(found.path), verdict="ok", detail=f"every byte of {components}, {size} of arrays")]
+
+
+def _verify_artifacts(located: Located, settings: RunSettings, progress: Progress) -> VerifyTaskReport:
+    folders = artifacts_at(located.path, settings.select)
+    with progress.bar(sum(len(folder.targets) for folder in folders)) as step:
+        checks = [check for folder in folders for check in _checks(folder, settings.trust, step)]
+    return VerifyTaskReport(source=located.facts, checks=tuple(checks))
+
+
+def _checks(folder: ArtifactFolder, trust: tuple[str, ...], step: Step) -> Iterator[Check]:
+    for target_id in folder.targets:
+        step(f"{folder.policy_id} {target_id}")
+        subject = f"{folder.policy_id}/{target_id}"
+        try:
+            yield Check(subject=subject, verdict="ok", detail=_act(folder, target_id, trust))
+        except UnsafePayloadError as error:
+            # The hash was checked before the file was to be loaded.
+            yield Check(subject=subject, verdict="ok", detail=f"SHA-256; not run: {error.fix}")
+        except RlpipeError as error:
+            yield Check(subject=subject, verdict=error.subject, detail=error.found)
+
+
+def _act(folder: ArtifactFolder, target_id: str, trust: tuple[str, ...]) -> str:
+    """Open an artifact, which checks its hash, and let it act on a few observations."""
+    artifact = open_artifact(folder.folder, target=target_id, trust=trust)
+    for size in BATCHES:
+        observations = artifact.observation_space.sample(size, np.random.default_rng(size))
+        actions = artifact.compute_actions(observations)
+        if not artifact.action_space.contains(actions):
+            raise ArtifactError(
+                f"{folder.file(target_id)} gives actions that are not in the action space",
+                expected=artifact.action_space.describe(),
+                found=" ".join(repr(actions).split())[:120],
+                fix="export it again",
+            )
+    return f"SHA-256, signature, actions at batches {', '.join(map(str, BATCHES))}"
+
+
+def _verify_foreign(located: Located, settings: RunSettings) -> VerifyTaskReport:
+    source = ForeignSource(importer_id=located.kind, path=located.path, facts=located.facts, settings=settings.source)
+    chosen_ids(settings.select.policy_ids, source.ids())
+    report = source.report
+    detail = f"importable by {located.kind}: {len(report.imported)} taken, {len(report.skipped)} left"
+    check = Check(subject=located.facts.name, verdict="ok", detail=detail)
+    return VerifyTaskReport(source=located.facts, warnings=source.notes, checks=(check,))

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+import rlpipe
+from rlpipe.errors import ConfigError, EnvironmentMismatchError, UnsafePayloadError
+from rlpipe.pipeline.settings import EvaluateSettings, PolicySettings, SelectSettings, SourceSettings
+from tests.pipeline.checkpoints import PPO, Runner, algorithm, write
+
+TWO = EvaluateSettings(episodes=2, seed=5)
+
+
+@pytest.fixture(scope="module")
+def pole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An untrained policy of CartPole-v1."""
+    policies = algorithm(p0=PolicySettings(module=PPO, env="CartPole-v1"))
+    return write(tmp_path_factory.mktemp("pole") / "made", policies)
+
+
+def returns_by_hand(policy: Any, seeds: range) -> list[float]:
+    """The loop that everybody writes."""
+    env = gymnasium.make("CartPole-v1")
+    returns = []
+    for seed in seeds:
+        observation, _ = env.reset(seed=seed)
+        total, over = 0.0, False
+        while not over:
+            observation, reward, terminated, truncated, _ = env.step(int(policy.compute_actions(observation[None])[0]))
+            total, over = total + float(reward), terminated or truncated
+        returns.append(total)
+    env.close()
+    return returns
+
+
+def test_returns_are_those_of_a_plain_loop(run_task: Runner, pole: Path) -> None:
+    report = run_task("evaluate", source=SourceSettings(path=str(pole)), env="CartPole-v1", evaluate=TWO)
+    (found,) = report.to_json()["evaluations"]
+    expected = returns_by_hand(rlpipe.restore(pole).policies["p0"], range(5, 7))
+    assert found["returns"] == expected
+    assert found["seeds"] == [5, 6]
+    assert found["lengths"] == [int(value) for value in expected]
+    assert found["mean"] == np.mean(expected)
+    assert found["std"] == np.std(expected)
+
+
+def test_the_environment_is_known_where_it_is_recorded(run_task: Runner, pole: Path, checkpoint: Path) -> None:
+    report = run_task("evaluate", source=SourceSettings(path=str(pole)), evaluate=TWO)
+    assert report.to_json()["evaluations"][0]["env"] == "CartPole-v1"
+    with pytest.raises(ConfigError) as caught:
+        run_task("evaluate", source=SourceSettings(path=str(checkpoint)), evaluate=TWO)
+    assert "env=" in caught.value.fix
+
+
+def test_an_episode_can_be_stopped(run_task: Runner, pole: Path) -> None:
+    settings = EvaluateSettings(episodes=1, max_steps=3)
+    report = run_task("evaluate", source=SourceSettings(path=str(pole)), evaluate=settings)
+    (found,) = report.to_json()["evaluations"]
+    assert (found["lengths"], found["ended"], found["returns"]) == ([3], ["stopped"], [3.0])
+
+
+def test_artifacts_act_like_each_other(run_task: Runner, tmp_path: Path, artifacts: Path) -> None:
+    report = run_task("evaluate", source=SourceSettings(path=str(artifacts)), evaluate=TWO, trust=("torch_export",))
+    found = {(one["policy_id"], one["form"]): one for one in report.to_json()["evaluations"]}
+    assert sorted(found) == [("p0", "onnx"), ("p2", "onnx"), ("p2", "torch_export")]
+    assert found["p2", "onnx"]["returns"] == found["p2", "torch_export"]["returns"]
+    live = run_task("evaluate", source=SourceSettings(path=str(artifacts.parent / "source")), evaluate=TWO).to_json()
+    assert [one["returns"] for one in live["evaluations"]] == [found[name, "onnx"]["returns"] for name in ("p0", "p2")]
+    assert [one["fingerprint"] for one in live["evaluations"]] == [
+        found[name, "onnx"]["fingerprint"] for name in ("p0", "p2")
+    ]
+
+
+def test_one_file_of_an_artifact(run_task: Runner, artifacts: Path) -> None:
+    file = artifacts / "p2/onnx/policy.onnx"
+    report = run_task(
+        "evaluate", source=SourceSettings(path=str(file)), evaluate=TWO, select=SelectSettings(policy_ids=("p2",))
+    )
+    (found,) = report.to_json()["evaluations"]
+    assert (found["policy_id"], found["form"]) == ("p2", "onnx")
+
+
+def test_a_file_that_could_run_code_is_not_loaded(run_task: Runner, artifacts: Path) -> None:
+    with pytest.raises(UnsafePayloadError):
+        run_task("evaluate", source=SourceSettings(path=str(artifacts / "p2/torch_export")), evaluate=TWO)
+
+
+def test_a_foreign_file(run_task: Runner, sb3_zip: Path) -> None:
+    with pytest.raises(EnvironmentMismatchError):
+        run_task("evaluate", source=SourceSettings(path=str(sb3_zip)), env="CartPole-v1", evaluate=TWO)
+
+
+def test_another_environment_is_refused_with_both_sides(run_task: Runner, pole: Path) -> None:
+    with pytest.raises(EnvironmentMismatchError) as caught:
+        run_task("evaluate", source=SourceSettings(path=str(pole)), env="Pendulum-v1", evaluate=TWO)
+    assert "p0" in caught.value.subject
+    assert "Pendulum-v1" in caught.value.subject
+    assert "(4,)" in caught.value.expected
+    assert "(3,)" in caught.value.found
+
+
+def test_an_environment_that_a_file_names_imports_no_module(run_task: Runner, tmp_path: Path) -> None:
+    (tmp_path / "stranger.py").write_text("open('mark', 'w').close()\n")
+    policies = algorithm(p0=PolicySettings(module=PPO, env="CartPole-v1"))
+    write(tmp_path / "a", policies)
+    shutil.move(tmp_path / "a", tmp_path / "moved")
+    tree = rlpipe.restore(tmp_path / "moved").policies["p0"]
+    tree.metadata = {**tree.metadata, "env": "stranger:Evil-v0"}
+    tree.save_to_path(tmp_path / "evil")
+    with pytest.raises(ConfigError):
+        run_task("evaluate", source=SourceSettings(path="evil"), evaluate=TWO)
+    assert not (tmp_path / "mark").exists()

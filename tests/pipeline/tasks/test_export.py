@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import rlpipe
+from rlpipe.errors import ConfigError, SelectionError
+from rlpipe.exporters.targets import onnx
+from rlpipe.pipeline.reports import Report
+from rlpipe.pipeline.runner import run
+from rlpipe.pipeline.settings import (
+    ExportSettings,
+    PolicySettings,
+    ProvenanceSettings,
+    RunSettings,
+    SelectSettings,
+    SourceSettings,
+)
+from rlpipe.pipeline.tables import show
+from tests.pipeline.checkpoints import PPO, SAC, Runner, algorithm, box, write
+
+ONNX = ExportSettings(targets={"onnx": onnx.Options()})
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> tuple[Report, Path]:
+    """p1 as ONNX, and the run directory."""
+    out_dir = tmp_path_factory.mktemp("run")
+    settings = RunSettings(
+        task="export",
+        source=SourceSettings(path=str(checkpoint)),
+        select=SelectSettings(policy_ids=("p1",)),
+        export=ONNX,
+        out_dir=str(out_dir),
+        provenance=ProvenanceSettings(overrides=(f"source.path={checkpoint}",), config={"path": str(checkpoint)}),
+    )
+    return run(settings), out_dir
+
+
+def test_the_artifact_acts_like_the_policy(exported: tuple[Report, Path], checkpoint: Path) -> None:
+    report, out_dir = exported
+    assert report.exit_code == 0
+    file = out_dir / "p1/onnx/policy.onnx"
+    observations = np.random.default_rng(0).uniform(-1, 1, (33, 4)).astype(np.float32)
+    (actions,) = onnxruntime.InferenceSession(str(file)).run(None, {"obs": observations})
+    policy = rlpipe.restore(checkpoint, policy_ids=["p1"]).policies["p1"]
+    np.testing.assert_array_equal(actions, policy.compute_actions(observations))
+    (row,) = report.to_json()["policies"][0]["targets"]
+    assert row["status"] == "ok"
+    assert row["size"] == file.stat().st_size
+    assert json.loads((out_dir / "result.json").read_text())["ok"] is True
+
+
+def test_what_is_written_names_no_place(exported: tuple[Report, Path], checkpoint: Path) -> None:
+    record = (exported[1] / "p1/artifact.json").read_text()
+    assert str(checkpoint.parent) not in record
+    assert "source.path=a@sha256:" in record
+    assert json.loads(record)["provenance"]["policy"]["trained"] is False
+
+
+def test_an_untrained_policy_is_a_warning_and_the_table_has_all(exported: tuple[Report, Path]) -> None:
+    assert "p1 was never trained" in exported[0].warnings[0]
+    stream = io.StringIO()
+    show(exported[0].render(), stream)
+    heads = ("policy", "target", "file", "size", "difference", "verdict", "fingerprint")
+    (line,) = [line for line in stream.getvalue().splitlines() if line.startswith("policy")]
+    assert line.split() == list(heads)
+
+
+def test_one_that_differs_is_no_success_and_is_not_kept(run_task: Runner, tmp_path: Path) -> None:
+    policy = PolicySettings(module=SAC, observation_space=box(4), action_space=box(2))
+    source = write(tmp_path / "sac", algorithm(p0=policy))
+    report = run_task(
+        "export",
+        source=SourceSettings(path=str(source)),
+        artifact_path="made",
+        export=ExportSettings(targets={"onnx": onnx.Options(atol=1e-30, rtol=1e-30)}),
+    )
+    (row,) = report.to_json()["policies"][0]["targets"]
+    assert row["status"] == "mismatch"
+    assert report.exit_code == 1
+    assert not (tmp_path / "made/p0").exists()
+
+
+def test_observations_of_the_environment_are_checked_too(run_task: Runner, tmp_path: Path) -> None:
+    source = write(tmp_path / "pole", algorithm(p0=PolicySettings(module=PPO, env="CartPole-v1")))
+    report = run_task("export", source=SourceSettings(path=str(source)), export=ONNX, out_dir="run")
+    assert report.to_json()["recorded_observations"] == {"p0": "64 of CartPole-v1"}
+    record = json.loads((tmp_path / "run/p0/artifact.json").read_text())
+    assert record["targets"]["onnx"]["verification"]["observations"]["recorded"] == 64
+    with pytest.raises(ConfigError):
+        run_task("export", source=SourceSettings(path=str(source)), export=ONNX, env="NoSuch-v0", out_dir="run")
+
+
+def test_a_foreign_file_straight_to_an_artifact(run_task: Runner, tmp_path: Path, sb3_zip: Path) -> None:
+    report = run_task("export", source=SourceSettings(path=str(sb3_zip), policy_id="walker"), export=ONNX, out_dir="r")
+    assert report.ok
+    with np.load(sb3_zip.with_suffix(".npz")) as known:
+        session = onnxruntime.InferenceSession(str(tmp_path / "r/walker/onnx/policy.onnx"))
+        (actions,) = session.run(None, {"obs": known["observations"]})
+        np.testing.assert_allclose(actions, known["actions"], rtol=0, atol=1e-5)
+
+
+def test_no_target_and_no_such_policy(run_task: Runner, tmp_path: Path, checkpoint: Path) -> None:
+    with pytest.raises(ConfigError):
+        run_task("export", source=SourceSettings(path=str(checkpoint)), out_dir="run")
+    with pytest.raises(SelectionError):
+        run_task(
+            "export",
+            source=SourceSettings(path=str(checkpoint)),
+            select=SelectSettings(policy_ids=("p1", "p9")),
+            export=ONNX,
+            out_dir="run",
+        )
+    assert not (tmp_path / "run/p1").exists()

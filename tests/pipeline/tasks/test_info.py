@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import io
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import pytest
+
+from rlpipe.errors import CheckpointNotFoundError, ConfigError, ForeignFormatError, SelectionError
+from rlpipe.pipeline.settings import CheckpointSettings, SelectSettings, SourceSettings
+from rlpipe.pipeline.tables import show
+from tests.pipeline.checkpoints import Runner, roles
+
+
+def text_of(report: object) -> str:
+    stream = io.StringIO()
+    show(report.render(), stream)  # type: ignore[attr-defined]
+    return stream.getvalue()
+
+
+def test_a_checkpoint(run_task: Runner, checkpoint: Path) -> None:
+    report = run_task("info", source=SourceSettings(path=str(checkpoint)))
+    found = report.to_json()
+    assert found["policy_ids"] == ["p0", "p1", "p2"]
+    assert found["format_version"] == 0
+    assert found["provenance"]["task"] == "save"
+    components = {part["path"]: part for part in found["components"]}
+    assert list(components) == ["", "policies", "policies/p0", "policies/p1", "policies/p2"]
+    part = components["policies/p2"]
+    with h5py.File(checkpoint / "policies/p2/state.h5", "r") as file:
+        for role in ("inference", "training"):
+            keys = [key for key, name in roles(checkpoint / "policies/p2").items() if name == role]
+            assert part["roles"][role] == {
+                "arrays": len(keys),
+                "parameters": sum(file[key].size for key in keys),
+                "bytes": sum(file[key].nbytes for key in keys),
+            }
+    assert part["dtypes"] == {"float32": len(roles(checkpoint / "policies/p2"))}
+    assert part["backend"] == "hdf5"
+    assert part["file_size"] == (checkpoint / "policies/p2/state.h5").stat().st_size
+    assert part["policy"]["module_class"] == "rlpipe.modules.torch.dqn.DQNModule"
+    assert part["policy"]["action_space"] == "Discrete(4)"
+    assert part["policy"]["action"] == ["argmax(start=0)"]
+    text = text_of(report)
+    assert part["fingerprint"] in text
+    assert "DQNModule" in text
+    assert "p0, p1, p2 were never trained" in text
+
+
+def test_a_component_and_its_arrays(run_task: Runner, tmp_path: Path, checkpoint: Path) -> None:
+    whole = run_task("info", source=SourceSettings(path=str(checkpoint))).to_json()
+    shutil.copytree(checkpoint / "policies/p1", tmp_path / "walker")
+    report = run_task("info", source=SourceSettings(path="walker"))
+    found = report.to_json()
+    assert found["policy_ids"] == ["walker"]
+    assert found["components"][0]["fingerprint"] == whole["components"][3]["fingerprint"]
+    text = text_of(report)
+    assert all(key in text for key in roles(checkpoint / "policies/p1"))
+
+
+def test_what_is_chosen_is_shown(run_task: Runner, checkpoint: Path) -> None:
+    select = SelectSettings(policy_ids=("p2",), roles=("inference",))
+    found = run_task("info", source=SourceSettings(path=str(checkpoint)), select=select).to_json()
+    assert [part["path"] for part in found["components"]] == ["", "policies", "policies/p2"]
+    assert {array["role"] for array in found["components"][2]["arrays"]} == {"inference"}
+    with pytest.raises(SelectionError):
+        run_task("info", source=SourceSettings(path=str(checkpoint)), select=SelectSettings(policy_ids=("p9",)))
+
+
+def test_a_foreign_file(run_task: Runner, sb3_zip: Path) -> None:
+    report = run_task("info", source=SourceSettings(path=str(sb3_zip), policy_id="walker"))
+    found = report.to_json()
+    assert found["policy_ids"] == ["walker"]
+    assert found["source"]["kind"] == "stable_baselines3"
+    assert found["components"][0]["metadata"]["source"]["file"] == sb3_zip.name
+    assert found["skipped"]
+    run_task("save", source=SourceSettings(path=str(sb3_zip)), checkpoint=CheckpointSettings(path="a"))
+    saved = run_task("info", source=SourceSettings(path="a")).to_json()
+    assert saved["components"][-1]["fingerprint"] == found["components"][0]["fingerprint"]
+    assert saved["components"][-1]["content_hash"] == found["components"][0]["content_hash"]
+
+
+def test_nothing_given_and_nothing_there_is_the_sample(run_task: Runner) -> None:
+    report = run_task("info")
+    assert report.to_json()["sample"] is True
+    lines = text_of(report).splitlines()
+    assert lines[0].startswith("SAMPLE")
+    assert "SAMPLE" in lines[1:]
+
+
+def test_nothing_given_is_the_newest_checkpoint(run_task: Runner, checkpoint: Path) -> None:
+    run_task("save")
+    second = run_task("save", select=SelectSettings(policy_ids=("p2",)))
+    report = run_task("info")
+    assert report.source.name == second.written()
+    assert report.source.sample is False
+    assert report.to_json()["policy_ids"] == ["p2"]
+
+
+def test_checkpoint_path_is_short_for_source_path(run_task: Runner, checkpoint: Path) -> None:
+    short = CheckpointSettings(path=str(checkpoint))
+    assert run_task("info", checkpoint=short).to_json()["policy_ids"] == ["p0", "p1", "p2"]
+    with pytest.raises(ConfigError):
+        run_task("info", checkpoint=short, source=SourceSettings(path=str(checkpoint)))
+
+
+def test_what_is_none_is_refused(run_task: Runner, tmp_path: Path, checkpoint: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file.txt").write_text("not a model")
+    shutil.copytree(checkpoint, tmp_path / "half")
+    (tmp_path / "half/manifest.json").unlink()
+    for name, error in (
+        ("nowhere", CheckpointNotFoundError),
+        ("empty", CheckpointNotFoundError),
+        ("half", CheckpointNotFoundError),
+        ("file.txt", ForeignFormatError),
+    ):
+        with pytest.raises(error) as caught:
+            run_task("info", source=SourceSettings(path=name))
+        assert name in caught.value.subject
+        assert caught.value.expected
+        assert caught.value.found
+        assert caught.value.fix
+
+
+def test_no_torch_for_checkpoints_and_foreign_files(checkpoint: Path, other: Path, sb3_zip: Path) -> None:
+    program = f"""
+import sys
+sys.modules["torch"] = None
+import rlpipe
+from rlpipe.pipeline.runner import run
+from rlpipe.pipeline.settings import BaseSettings, RunSettings, SourceSettings
+rlpipe.get_checkpoint_info({str(checkpoint)!r})
+rlpipe.get_checkpoint_info({str(checkpoint / "policies/p1")!r})
+rlpipe.get_checkpoint_info({str(sb3_zip)!r})
+rlpipe.verify({str(checkpoint)!r})
+run(RunSettings(task="diff", source=SourceSettings(path={str(checkpoint)!r}), base=BaseSettings(path={str(other)!r})))
+run(RunSettings(task="diff", source=SourceSettings(path={str(sb3_zip)!r}), base=BaseSettings(path={str(other)!r})))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rlpipe.errors import CheckpointNotFoundError, ForeignFormatError, SelectionError
+from rlpipe.pipeline.settings import SelectSettings, SourceSettings
+from tests.pipeline.checkpoints import Runner
+
+
+def flip(path: Path, at: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
+
+
+def test_a_sound_checkpoint(run_task: Runner, checkpoint: Path) -> None:
+    report = run_task("verify", source=SourceSettings(path=str(checkpoint)))
+    assert report.exit_code == 0
+    assert [check["ok"] for check in report.to_json()["checks"]] == [True]
+
+
+def test_every_damage_is_reported(run_task: Runner, tmp_path: Path, checkpoint: Path) -> None:
+    shutil.copytree(checkpoint, tmp_path / "a")
+    flip(tmp_path / "a/policies/p0/state.h5", at=-10)
+    flip(tmp_path / "a/policies/p1/state.h5", at=10)
+    shutil.rmtree(tmp_path / "a/policies/p2")
+    report = run_task("verify", source=SourceSettings(path="a"))
+    assert report.exit_code == 1
+    text = " ".join(check["subject"] for check in report.to_json()["checks"])
+    assert all(name in text for name in ("p0", "p1", "p2"))
+
+
+def test_only_the_chosen_policies(run_task: Runner, tmp_path: Path, checkpoint: Path) -> None:
+    shutil.copytree(checkpoint, tmp_path / "a")
+    flip(tmp_path / "a/policies/p0/state.h5", at=-10)
+    for policy_id, ok in (("p0", False), ("p1", True)):
+        chosen = SelectSettings(policy_ids=(policy_id,))
+        report = run_task("verify", source=SourceSettings(path="a"), select=chosen)
+        assert report.ok is ok
+        assert policy_id in report.to_json()["checks"][0]["subject"]
+    with pytest.raises(SelectionError):
+        run_task("verify", source=SourceSettings(path="a"), select=SelectSettings(policy_ids=("p9",)))
+
+
+def test_a_foreign_file(run_task: Runner, tmp_path: Path, sb3_zip: Path) -> None:
+    assert run_task("verify", source=SourceSettings(path=str(sb3_zip))).ok
+    cut = tmp_path / "cut.zip"
+    cut.write_bytes(sb3_zip.read_bytes()[:-200])
+    with pytest.raises(ForeignFormatError):
+        run_task("verify", source=SourceSettings(path=str(cut)))
+
+
+def test_artifacts(run_task: Runner, tmp_path: Path, artifacts: Path) -> None:
+    shutil.copytree(artifacts, tmp_path / "made")
+    report = run_task("verify", source=SourceSettings(path="made"), trust=("torch_export",))
+    checks = report.to_json()["checks"]
+    assert report.ok
+    assert [check["subject"] for check in checks] == ["p0/onnx", "p2/onnx", "p2/torch_export"]
+    assert all("actions" in check["detail"] for check in checks)
+    untrusted = run_task("verify", source=SourceSettings(path="made/p2")).to_json()["checks"]
+    assert [("not run" in check["detail"]) for check in untrusted] == [False, True], "pt2 files may run code"
+    flip(tmp_path / "made/p0/onnx/policy.onnx", at=100)
+    (tmp_path / "made/p2/torch_export/policy.pt2").unlink()
+    damaged = run_task("verify", source=SourceSettings(path="made"))
+    assert damaged.exit_code == 1
+    assert [check["ok"] for check in damaged.to_json()["checks"]] == [False, True, False]
+
+
+def test_nothing_to_verify(run_task: Runner, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for name in ("nowhere", "empty"):
+        with pytest.raises(CheckpointNotFoundError):
+            run_task("verify", source=SourceSettings(path=name))

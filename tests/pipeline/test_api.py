@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rlpipe
+from rlpipe.errors import ConfigError, SelectionError
+from tests.pipeline.checkpoints import files
+
+
+def test_save_converts_and_chooses(checkpoint: Path, tmp_path: Path) -> None:
+    report = rlpipe.save(
+        checkpoint, tmp_path / "a", backend="pickle", policy_ids=["p1"], roles=["inference"], rename={"p1": "p7"}
+    )
+    assert report.checkpoint.path == (tmp_path / "a").as_posix()
+    assert [facts.name for facts in report.checkpoint.policies()] == ["p7"]
+    again = rlpipe.save(tmp_path / "a", tmp_path / "b")
+    assert again.checkpoint.content_hash == report.checkpoint.content_hash
+    assert (tmp_path / "b/policies/p7/state.h5").is_file()
+
+
+def test_restore_gives_live_policies(checkpoint: Path) -> None:
+    report = rlpipe.restore(checkpoint, policy_ids="p1", device="cpu")
+    actions = report.policies["p1"].compute_actions(np.zeros((3, 4), np.float32))
+    assert actions.shape == (3,)
+    assert rlpipe.restore(checkpoint, device="meta").device == "meta"
+    with pytest.raises(SelectionError):
+        rlpipe.restore(checkpoint, policy_ids=["p9"])
+
+
+def test_export_writes_no_result_file(artifacts: Path) -> None:
+    assert sorted(path.name for path in artifacts.iterdir()) == ["p0", "p2"]
+    assert not list(artifacts.rglob("result.json"))
+
+
+def test_unknown_targets_are_refused_before_anything_is_done(checkpoint: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError):
+        rlpipe.export(checkpoint, tmp_path / "made", targets=["onyx"])
+    assert not (tmp_path / "made").exists()
+
+
+def test_info_and_verify_take_any_path(checkpoint: Path, artifacts: Path, sb3_zip: Path) -> None:
+    assert rlpipe.get_checkpoint_info(checkpoint).to_json()["policy_ids"] == ["p0", "p1", "p2"]
+    assert rlpipe.get_checkpoint_info(str(artifacts)).to_json()["policy_ids"] == ["p0", "p2"]
+    assert rlpipe.get_checkpoint_info(sb3_zip, policy_id="walker").to_json()["policy_ids"] == ["walker"]
+    assert all(rlpipe.verify(path).ok for path in (checkpoint, artifacts, sb3_zip))
+
+
+def test_reading_changes_nothing(checkpoint: Path) -> None:
+    before = files(checkpoint)
+    rlpipe.get_checkpoint_info(checkpoint)
+    rlpipe.verify(checkpoint)
+    rlpipe.restore(checkpoint)
+    assert files(checkpoint) == before
+
+
+def test_artifacts_are_no_source_of_policies(artifacts: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError):
+        rlpipe.save(artifacts, tmp_path / "a")

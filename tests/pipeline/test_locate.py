@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rlpipe.errors import CheckpointNotFoundError, ConfigError, ForeignFormatError
+from rlpipe.pipeline.locate import latest_checkpoint, locate, locate_path, recognise
+from rlpipe.pipeline.settings import LATEST, PolicySettings, RunSettings, SourceSettings
+from rlpipe.snapshot.spaces import Discrete
+from tests.pipeline.checkpoints import PPO, algorithm, box, write
+
+
+def written_in_order(folder: Path, *names: str) -> tuple[Path, ...]:
+    """Checkpoints written one after the other."""
+    one = algorithm(p0=PolicySettings(module=PPO, observation_space=box(4), action_space=Discrete(2)))
+    return tuple(write(folder / name, one) for name in names)
+
+
+def test_the_newest_is_by_recorded_time_not_by_name_or_file_times(tmp_path: Path) -> None:
+    _, newest = written_in_order(tmp_path, "b-900", "a-10000")
+    os.utime(newest / "manifest.json", (0, 0))
+    assert latest_checkpoint(tmp_path) == (newest, ())
+
+
+def test_what_is_half_written_is_passed_over_with_a_note(tmp_path: Path) -> None:
+    whole, half, broken = written_in_order(tmp_path, "a", "b", "c")
+    (half / "manifest.json").unlink()
+    (broken / "manifest.json").write_text((broken / "manifest.json").read_text()[:-30])
+    found, notes = latest_checkpoint(tmp_path)
+    assert found == whole
+    assert sorted(note.split(":")[0] for note in notes) == [f"passed over {half}", f"passed over {broken}"]
+
+
+def test_latest_by_name_never_falls_back_to_the_sample(tmp_path: Path) -> None:
+    settings = RunSettings(task="info", checkpoints_dir=str(tmp_path / "none"))
+    assert locate(settings, given=None).facts.sample
+    with pytest.raises(CheckpointNotFoundError):
+        locate(settings, given=LATEST)
+
+
+def test_an_importer_that_is_insisted_on_needs_a_file(checkpoint: Path) -> None:
+    settings = RunSettings(task="info", source=SourceSettings(kind="stable_baselines3"))
+    with pytest.raises(ConfigError):
+        locate(settings, given=None)
+    with pytest.raises(ForeignFormatError):
+        locate(settings, given=str(checkpoint))
+    with pytest.raises(ConfigError):
+        locate_path(str(checkpoint / "manifest.json"), kind="no_such_importer")
+
+
+def test_kinds_are_told_by_content(checkpoint: Path, sb3_zip: Path, artifacts: Path, tmp_path: Path) -> None:
+    renamed = tmp_path / "model.bin"
+    shutil.copy(sb3_zip, renamed)
+    assert recognise(renamed) == "stable_baselines3"
+    assert recognise(checkpoint) == recognise(checkpoint / "policies") == recognise(checkpoint / "policies/p1")
+    assert recognise(checkpoint) == "checkpoint"
+    for path in ("", "p0", "p0/onnx", "p0/onnx/policy.onnx", "p0/artifact.json"):
+        assert recognise(artifacts / path) == "artifact", path
+
+
+def test_a_file_of_a_checkpoint_leads_to_its_directory(checkpoint: Path) -> None:
+    for name in ("manifest.json", "policies/p0/state.h5"):
+        with pytest.raises(CheckpointNotFoundError) as caught:
+            recognise(checkpoint / name)
+        assert str((checkpoint / name).parent) in caught.value.fix
+
+
+def test_near_names_and_checkpoints_inside_are_offered(checkpoint: Path, tmp_path: Path) -> None:
+    shutil.copytree(checkpoint, tmp_path / "runs" / "walker")
+    with pytest.raises(CheckpointNotFoundError) as caught:
+        recognise(tmp_path / "runs" / "wlaker")
+    assert "walker" in caught.value.fix
+    with pytest.raises(CheckpointNotFoundError) as caught:
+        recognise(tmp_path / "runs")
+    assert "walker" in caught.value.fix
+
+
+def test_a_home_is_expanded(checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(checkpoint.parent))
+    assert locate_path(f"~/{checkpoint.name}").path == checkpoint
