@@ -1,0 +1,8 @@
+"""``python -m rlpipe``."""
+
+import sys
+
+from rlpipe.app import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,246 @@
+"""The command: mends the words, lets Hydra compose them, runs the jobs, and answers with an exit code.
+
+0: it did what it was asked to do. 1: it failed. 2: the command or its config is wrong. 130: interrupted.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+import rlpipe
+from rlpipe.config import conf, directories, schema
+from rlpipe.config.command import Command, read
+from rlpipe.errors import ConfigError, RlpipeError
+
+if TYPE_CHECKING:
+    from rlpipe.pipeline.reports import Report
+
+PROGRAM = "rlpipe"
+WRONG_COMMAND = 2
+INTERRUPTED = 130
+_LOG = logging.getLogger(PROGRAM)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Args:
+        argv: The words after the program's name; None: those of this process.
+
+    Returns:
+        The exit code.
+    """
+    _never_fail_to_print()
+    try:
+        command = read(sys.argv[1:] if argv is None else argv)
+    except RlpipeError as error:
+        _tell(error)
+        return error.exit_code
+    if command.has("--version"):
+        print(f"{PROGRAM} {rlpipe.__version__}")  # noqa: T201
+        return 0
+    return _run_hydra(command)
+
+
+def _run_hydra(command: Command) -> int:
+    schema.register()
+    directories.DirectoryGuard.sweep = None
+    jobs = Jobs()
+    main_of = hydra.main(config_path=str(conf.shipped_directory()), config_name=conf.CONFIG_NAME, version_base="1.3")
+    with _words([PROGRAM, *command.flags, *command.overrides]):
+        if command.only_shows:
+            return _show(main_of(jobs.run))
+        stopped = _code_of(main_of(jobs.run))
+    if command.is_sweep:
+        return _end_of_sweep(stopped, jobs)
+    if stopped == INTERRUPTED or (stopped == 0 and not jobs.codes):
+        return stopped
+    return jobs.codes[0] if jobs.codes else WRONG_COMMAND
+
+
+def _show(run: Callable[[], Any]) -> int:
+    """Let Hydra print what it was asked for, at once."""
+    text = io.StringIO()
+    with redirect_stdout(text):
+        code = _code_of(run)
+    if not _delivered(lambda: sys.stdout.write(text.getvalue())):
+        return 1
+    return WRONG_COMMAND if code else 0
+
+
+def _code_of(run: Callable[[], Any]) -> int:
+    """What Hydra's own end amounts to: it exits with 1 whatever went wrong."""
+    try:
+        run()
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)  # noqa: T201
+        return INTERRUPTED
+    except Exception:  # noqa: BLE001 - HYDRA_FULL_ERROR=1 lets every error of Hydra through
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+def _end_of_sweep(stopped: int, jobs: Jobs) -> int:
+    """One table of all jobs; the exit code is that of the first that failed."""
+    sweep = directories.DirectoryGuard.sweep
+    results = directories.read_jobs(sweep) if sweep else ()
+    if results:
+        from rich.console import Group
+
+        from rlpipe.pipeline import tables
+
+        columns = ("job", "overrides", "verdict", "seconds", "error")
+        table = tables.table(*columns, rows=directories.job_rows(results), right=("seconds",))
+        _delivered(lambda: tables.show(Group("", table), sys.stdout))
+    elif not jobs.codes:
+        if not stopped:
+            print("error: the sweep holds no job", file=sys.stderr)  # noqa: T201
+        return stopped if stopped == INTERRUPTED else WRONG_COMMAND
+    codes = [stopped if stopped == INTERRUPTED else 0, *(job.exit_code for job in results), *jobs.codes, stopped]
+    return next((code for code in codes if code), 0)
+
+
+class Jobs:
+    """What Hydra calls for every job; in other processes, if the launcher starts some.
+
+    Attributes:
+        codes: Exit codes of the jobs that ran in this process.
+    """
+
+    def __init__(self) -> None:
+        self.codes: list[int] = []
+
+    def run(self, config: DictConfig) -> int:
+        """Run one job; it never raises, so that a sweep goes on and a launcher's own traceback stays away."""
+        try:
+            code = _run_job(config)
+        except KeyboardInterrupt:
+            self.codes.append(INTERRUPTED)
+            raise
+        self.codes.append(code)
+        return code
+
+
+def _run_job(config: DictConfig) -> int:
+    out_dir = _relative(Path(HydraConfig.get().runtime.output_dir))
+    started = time.monotonic()
+    try:
+        directories.claim(out_dir)
+    except RlpipeError as error:
+        _tell(error)
+        return error.exit_code
+    try:
+        report = _report(config, out_dir)
+    except (Exception, KeyboardInterrupt, SystemExit) as error:
+        code = _tell(error)
+        directories.write_failure(
+            out_dir,
+            task=str(OmegaConf.select(config, "task.name")),
+            exit_code=code,
+            error=directories.error_json(error),
+            seconds=time.monotonic() - started,
+        )
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        return code
+    return report.exit_code if _print(report) else 1
+
+
+def _report(config: DictConfig, out_dir: Path) -> Report:
+    from rich.console import Console
+
+    from rlpipe.config.usage import unused
+    from rlpipe.config.validation import read_settings
+    from rlpipe.pipeline import runner
+    from rlpipe.pipeline.progress import progress_for
+
+    overrides = directories.texts(HydraConfig.get().overrides.task)
+    settings = read_settings(_plain(config), overrides=overrides, out_dir=str(out_dir))
+    for warning in unused(settings, overrides):
+        _LOG.warning(warning)
+    # The stream of now: exporters redirect sys.stderr while they work, and the bar has to stay on the terminal.
+    return runner.run(settings, progress=progress_for(Console(file=sys.stderr)))
+
+
+def _relative(path: Path) -> Path:
+    """The path as people would type it: from the working directory, if it is inside."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+def _plain(config: DictConfig) -> dict[str, Any]:
+    try:
+        return cast("dict[str, Any]", OmegaConf.to_container(config, resolve=True))
+    except OmegaConfBaseException as error:
+        raise ConfigError("an interpolation in the config", expected="one that resolves", found=str(error)) from error
+
+
+def _print(report: Report) -> bool:
+    from rlpipe.pipeline import tables
+
+    return _delivered(lambda: tables.show(report.render(), sys.stdout))
+
+
+def _delivered(write: Callable[[], object]) -> bool:
+    """Whether stdout took all that it wanted: a reader that stops listening is no failure."""
+    try:
+        write()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _discard_stdout()
+    except OSError as error:
+        _discard_stdout()
+        print(f"error: the result cannot be printed: {error.strerror}", file=sys.stderr)  # noqa: T201
+        return False
+    return True
+
+
+def _discard_stdout() -> None:
+    """What is still in the buffer must not fail again when the interpreter ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _tell(error: BaseException) -> int:
+    """Say on stderr what went wrong: rlpipe's own errors as a block, anything else with its traceback."""
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED
+    is_known = isinstance(error, RlpipeError)
+    if not is_known or os.environ.get("HYDRA_FULL_ERROR") == "1":
+        traceback.print_exception(error)
+    if is_known:
+        print(f"error: {error}", file=sys.stderr)  # noqa: T201
+    return error.exit_code if isinstance(error, RlpipeError) else 1
+
+
+def _never_fail_to_print() -> None:
+    """A name that the terminal's encoding lacks is shown escaped."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+@contextmanager
+def _words(argv: list[str]) -> Iterator[None]:
+    """Hydra reads the words of the process."""
+    before, sys.argv = sys.argv, argv
+    try:
+        yield
+    finally:
+        sys.argv = before

@@ -1,0 +1,85 @@
+"""Which dotted keys a config may have, read from the schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, get_args, get_origin, get_type_hints
+
+from rlpipe.config.schema import RootConfig
+from rlpipe.errors import closest, listed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownKey:
+    """A key that the schema does not have.
+
+    Attributes:
+        key: Its whole dotted name.
+        known: Whole dotted names of the keys beside it.
+        deeper: Keys of that very name further down, where it may have been meant.
+    """
+
+    key: str
+    known: tuple[str, ...]
+    deeper: tuple[str, ...] = ()
+
+    @property
+    def expected(self) -> str:
+        """The keys that are there, the nearest first if one is near."""
+        return f"one of {listed(self.known)}"
+
+    @property
+    def fix(self) -> str:
+        """The nearest key as a question, or ""."""
+        near = self.deeper or self._beside()
+        return f"did you mean {' or '.join(near)}?" if near else ""
+
+    def _beside(self) -> tuple[str, ...]:
+        parent, dot, name = self.key.rpartition(".")
+        names = closest(name, (known.rpartition(".")[2] for known in self.known))
+        return tuple(f"{parent}{dot}{one}" for one in names)
+
+
+def roots() -> tuple[str, ...]:
+    """The first parts of all keys, sorted."""
+    return tuple(sorted(field.name for field in fields(RootConfig)))
+
+
+def unknown_key(key: str) -> UnknownKey | None:
+    """What is wrong with a dotted key that was typed, or None."""
+    found: Any = True
+    for name in reversed(key.split(".")):
+        found = {name: found}
+    return next(iter(_unknown(found, RootConfig, ())), None)
+
+
+def unknown_keys(config: Mapping[str, Any]) -> tuple[UnknownKey, ...]:
+    """Every key of a composed config that the schema does not have."""
+    return tuple(_unknown(config, RootConfig, ()))
+
+
+def _unknown(value: Any, annotation: Any, path: Sequence[str]) -> Iterator[UnknownKey]:
+    if not isinstance(value, Mapping):
+        return
+    if is_dataclass(annotation):
+        children = get_type_hints(annotation)
+        known = tuple(".".join([*path, name]) for name in children)
+        for name in value:
+            if name not in children:
+                deeper = tuple(_ending_in(name, annotation, path))
+                yield UnknownKey(key=".".join([*path, str(name)]), known=known, deeper=deeper)
+            else:
+                yield from _unknown(value[name], children[name], [*path, name])
+    elif get_origin(annotation) is dict:
+        for name, item in value.items():
+            yield from _unknown(item, get_args(annotation)[1], [*path, str(name)])
+
+
+def _ending_in(name: str, annotation: Any, path: Sequence[str]) -> Iterator[str]:
+    """Keys of that name under a node of the schema; what only the user names is not known here."""
+    if is_dataclass(annotation):
+        for child, inner in get_type_hints(annotation).items():
+            if child == name:
+                yield ".".join([*path, child])
+            yield from _ending_in(name, inner, [*path, child])

@@ -1,0 +1,110 @@
+"""Checks the overrides of a command before Hydra composes anything, so that typos cost no run directory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override, QuotedString
+from hydra.errors import HydraException
+
+from rlpipe.config import conf
+from rlpipe.config.findings import Findings
+from rlpipe.config.keys import unknown_key
+from rlpipe.errors import closest, listed
+
+MULTI_SELECT = frozenset({"export", "experiment"})
+OPTIONAL = frozenset({"experiment"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Groups:
+    """The groups of options that a command may choose from.
+
+    Attributes:
+        directories: Folders of YAML files, the shipped one first.
+        is_closed: Whether no further folder can offer options.
+    """
+
+    directories: tuple[Path, ...]
+    is_closed: bool = True
+
+    def names(self) -> tuple[str, ...]:
+        """Names of the groups, sorted."""
+        return conf.groups(self.directories)
+
+    def options(self, group: str) -> tuple[str, ...]:
+        """Names of the options of one group, sorted."""
+        return conf.options(group, self.directories)
+
+
+def without_plus(overrides: Sequence[str], groups: Groups) -> tuple[str, ...]:
+    """The overrides, ``+group=option`` written without the plus: every group is in the defaults list already."""
+    names = groups.names()
+    return tuple(text.lstrip("+") if text.partition("=")[0].lstrip("+") in names else text for text in overrides)
+
+
+def check_overrides(overrides: Sequence[str], groups: Groups) -> None:
+    """Refuse words that Hydra cannot parse, options that do not exist and keys that the schema does not have.
+
+    Raises:
+        ConfigError: With all findings.
+    """
+    findings = Findings()
+    parser = OverridesParser.create()
+    for text in overrides:
+        try:
+            override = parser.parse_override(text)
+        except HydraException as error:
+            found = str(error).strip().splitlines()[0]
+            fix = "put quotes around a value with spaces or brackets: 'key=\"some value\"'"
+            findings.add(text, expected="KEY=VALUE in Hydra's grammar", found=found, fix=fix)
+            continue
+        _check(override, groups, findings)
+    findings.raise_if_any()
+
+
+def _check(override: Override, groups: Groups, findings: Findings) -> None:
+    key = override.key_or_group
+    if override.is_hydra_override() or "/" in key:
+        return
+    if key in groups.names():
+        _check_choice(override, groups, findings)
+        return
+    unknown = unknown_key(key)
+    if unknown is not None:
+        findings.add(key, expected=unknown.expected, found="a key that does not exist", fix=unknown.fix)
+
+
+def _check_choice(override: Override, groups: Groups, findings: Findings) -> None:
+    group = override.key_or_group
+    options = groups.options(group)
+    if override.is_delete():
+        fix = f"choose one: {group}=..."
+        findings.add(f"~{group}", expected=f"one of {listed(options)}", found="a deletion", fix=fix)
+        return
+    for choice in _choices(override):
+        if choice is None and group not in OPTIONAL:
+            findings.add(group, expected=f"one of {listed(options)}", found="null")
+        elif isinstance(choice, list) and group not in MULTI_SELECT:
+            findings.add(group, expected=f"one of {listed(options)}", found=f"the list {choice}")
+        elif groups.is_closed:
+            _check_names(group, choice if isinstance(choice, list) else [choice], options, findings)
+
+
+def _check_names(group: str, names: Sequence[object], options: Sequence[str], findings: Findings) -> None:
+    for name in names:
+        if name is not None and name not in options:
+            near = closest(str(name), options)
+            fix = f"did you mean {group}={near[0]}?" if near else ""
+            findings.add(group, expected=f"one of {listed(options)}", found=repr(name), fix=fix)
+
+
+def _choices(override: Override) -> list[object]:
+    """The values that are spelt out; a sweep made by a function is left to Hydra."""
+    if not override.is_sweep_override():
+        return [override.value()]
+    choices = override.sweep_iterator() if override.is_choice_sweep() else ()
+    return [choice.text if isinstance(choice, QuotedString) else choice for choice in choices]

@@ -1,0 +1,138 @@
+"""The keys of a run's config and their types; what they mean is said beside their values in ``conf/``.
+
+Lists are declared ``Any``: OmegaConf would turn ``[1e3]`` into ``["1000.0"]`` and let ``[[p1]]`` through, so
+``rlpipe.config.validation`` checks their elements itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from hydra.core.config_store import ConfigStore
+
+SCHEMA_NAME = "rlpipe_schema"
+
+
+@dataclass
+class TaskConfig:
+    """What to do."""
+
+    name: str = ""
+    steps: Any = None
+
+
+@dataclass
+class ModuleConfig:
+    """A module; in a policy, a key left null falls back to the same key of the root's ``module``."""
+
+    class_path: str | None = None
+    inference_only: bool | None = None
+    learner_only: bool | None = None
+    non_inference_attributes: Any = None
+    env: str | None = None
+    model_config: Any = None
+
+
+@dataclass
+class PolicyConfig:
+    """One policy of the algorithm."""
+
+    module: ModuleConfig = field(default_factory=ModuleConfig)
+    env: str | None = None
+    observation_space: Any = None
+    action_space: Any = None
+
+
+@dataclass
+class AlgorithmConfig:
+    """The policies that are built where no source gives them."""
+
+    policies: dict[str, PolicyConfig] = field(default_factory=dict)
+    seed: int = 0
+
+
+@dataclass
+class CheckpointConfig:
+    """Where and how a checkpoint is written."""
+
+    backend: str = ""
+    path: str | None = None
+    if_exists: str = "error"
+
+
+@dataclass
+class SourceConfig:
+    """Where policies come from."""
+
+    kind: str = ""
+    path: str | None = None
+    normalizer: str = "auto"
+    policy_id: str | None = None
+
+
+@dataclass
+class BaseConfig:
+    """The second input."""
+
+    path: str | None = None
+    on_mismatch: str = "error"
+
+
+@dataclass
+class SelectConfig:
+    """What is taken of each policy."""
+
+    roles: Any = None
+    keys: Any = None
+    ties: str = "keep"
+
+
+@dataclass
+class RestoreConfig:
+    """Where policies are restored to."""
+
+    device: str = "cpu"
+
+
+@dataclass
+class ArtifactConfig:
+    """Where artifacts are written."""
+
+    path: str | None = None
+
+
+@dataclass
+class EvaluateConfig:
+    """How a policy is rolled out."""
+
+    episodes: int = 10
+    seed: int = 0
+    max_steps: int | None = None
+
+
+@dataclass
+class RootConfig:
+    """The whole config. ``export`` maps the id of a target to its options and is checked by the target's class."""
+
+    task: TaskConfig = field(default_factory=TaskConfig)
+    policy_ids: Any = None
+    select: SelectConfig = field(default_factory=SelectConfig)
+    rename: Any = None
+    source: SourceConfig = field(default_factory=SourceConfig)
+    base: BaseConfig = field(default_factory=BaseConfig)
+    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+    restore: RestoreConfig = field(default_factory=RestoreConfig)
+    artifact: ArtifactConfig = field(default_factory=ArtifactConfig)
+    export: dict[str, Any] = field(default_factory=dict)
+    evaluate: EvaluateConfig = field(default_factory=EvaluateConfig)
+    module: ModuleConfig = field(default_factory=ModuleConfig)
+    algorithm: AlgorithmConfig = field(default_factory=AlgorithmConfig)
+    env: str | None = None
+    trust: Any = None
+    checkpoints_dir: str = "outputs/checkpoints"
+
+
+def register() -> None:
+    """Make the schema known to Hydra under the name that ``conf/config.yaml`` starts with."""
+    ConfigStore.instance().store(name=SCHEMA_NAME, node=RootConfig)

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import pytest
+
+from rlpipe.config.keys import unknown_key, unknown_keys
+
+
+def test_known_keys_pass() -> None:
+    config = {"task": {"name": "x"}, "export": {"any": {"thing": 1}}, "algorithm": {"policies": {"p": {"env": None}}}}
+    assert unknown_keys(config) == ()
+
+
+def test_unknown_keys_are_found_at_every_depth() -> None:
+    config = {"tsk": 1, "select": {"role": []}, "algorithm": {"policies": {"p": {"module": {"x": 1}, "envv": 2}}}}
+    assert [found.key for found in unknown_keys(config)] == [
+        "tsk", "select.role", "algorithm.policies.p.module.x", "algorithm.policies.p.envv",
+    ]  # fmt: skip
+
+
+def test_the_nearest_key_is_asked_for() -> None:
+    found = unknown_key("algorithm.policies.p0.modul.env")
+    assert found is not None
+    assert (found.key, found.fix) == ("algorithm.policies.p0.modul", "did you mean algorithm.policies.p0.module?")
+
+
+def test_a_key_below_a_plain_value_is_left_to_hydra() -> None:
+    assert unknown_key("env.x") is None
+
+
+@pytest.mark.parametrize(
+    ("key", "fix"),
+    [
+        ("device", "did you mean restore.device?"),
+        ("seed", "did you mean evaluate.seed or algorithm.seed?"),
+        ("algorithm.policies.p0.inference_only", "did you mean algorithm.policies.p0.module.inference_only?"),
+        ("roles", "did you mean select.roles?"),
+    ],
+)
+def test_a_key_that_lies_deeper_is_asked_for(key: str, fix: str) -> None:
+    found = unknown_key(key)
+    assert found is not None
+    assert found.fix == fix
+
+
+def test_a_key_like_no_other_gets_no_question() -> None:
+    found = unknown_key("xyzzy")
+    assert found is not None
+    assert found.fix == ""

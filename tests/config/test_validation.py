@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rlpipe.config.validation import read_settings
+from rlpipe.errors import ConfigError
+from rlpipe.exporters.targets import onnx
+from rlpipe.pipeline.settings import RunSettings
+
+
+@pytest.fixture(name="read")
+def _read(composed: Any) -> Any:
+    def read(*overrides: str) -> RunSettings:
+        return read_settings(composed(*overrides), overrides=overrides, out_dir="out")
+
+    return read
+
+
+def test_the_defaults(read: Any) -> None:
+    settings = read()
+    assert settings.task == "info"
+    assert settings.source.path is None
+    assert settings.select.policy_ids is None
+    assert settings.checkpoint.backend == "hdf5"
+    assert sorted(settings.export.targets) == ["onnx", "torch_export"]
+    assert (settings.trust, settings.rename, settings.steps, settings.env) == ((), {}, (), None)
+    assert settings.out_dir == "out"
+
+
+def test_values_arrive(read: Any) -> None:
+    settings = read(
+        "task=pipeline", "task.steps=[save,export]", "source=stable_baselines3", "source.path=m.zip",
+        "source.policy_id=p7", "source.normalizer=none",
+        "base.path=b", "base.on_mismatch=replace", "checkpoint=pickle", "checkpoint.path=out",
+        "checkpoint.if_exists=replace", "policy_ids=[p1,'q*']", "select.roles=[inference]", "select.keys=['encoder/*']",
+        "rename={p1: p7}", "restore.device=cuda:1", "export=[onnx]", "export.onnx.atol=1e-3", "artifact.path=art",
+        "evaluate.episodes=3", "evaluate.max_steps=9", "trust=[mine.*]", "env=X-v0", "checkpoints_dir=ck",
+    )  # fmt: skip
+    assert (settings.task, settings.steps) == ("pipeline", ("save", "export"))
+    source = settings.source
+    assert (source.kind, source.path) == ("stable_baselines3", "m.zip")
+    assert (source.policy_id, source.normalizer) == ("p7", "none")
+    assert (settings.base.path, settings.base.on_mismatch) == ("b", "replace")
+    checkpoint = settings.checkpoint
+    assert (checkpoint.backend, checkpoint.path, checkpoint.if_exists) == ("pickle", "out", "replace")
+    select = settings.select
+    assert (select.policy_ids, select.roles, select.keys) == (("p1", "q*"), ("inference",), ("encoder/*",))
+    assert (settings.rename, settings.restore.device) == ({"p1": "p7"}, "cuda:1")
+    assert list(settings.export.targets) == ["onnx"]
+    assert isinstance(settings.export.targets["onnx"], onnx.Options)
+    assert settings.export.targets["onnx"].atol == 1e-3
+    assert settings.artifact_path == "art"
+    assert (settings.evaluate.episodes, settings.evaluate.max_steps) == (3, 9)
+    assert (settings.trust, settings.env, settings.checkpoints_dir) == (("mine.*",), "X-v0", "ck")
+
+
+def test_overrides_and_config_are_recorded(read: Any) -> None:
+    settings = read("task=save", "+policy_ids=[p1]")
+    assert settings.provenance.overrides == ("task=save", "+policy_ids=[p1]")
+    assert settings.provenance.config["policy_ids"] == ["p1"]
+
+
+@pytest.mark.parametrize("sign", ["", "+", "++"])
+@pytest.mark.parametrize(
+    ("value", "expected", "found"),
+    [
+        ("p1", "a list of policy ids", "the text 'p1'"),
+        ("[[p1]]", "a text", "a list in the list: ['p1']"),
+        ("[p1,p1]", "policy ids, each once", "p1 more than once"),
+        ("[]", "at least one of policy ids", "an empty list"),
+        ("[1e3]", "a text", "the number 1000.0"),
+        ("[true]", "a text", "the truth value True"),
+        ("[null]", "a text", "null"),
+        ("[7]", "a text", "the number 7"),
+        ("[{a: 1}]", "a text", "a mapping with a"),
+        ("['']", "a text", "an empty text"),
+        ("7", "a list of policy ids", "the number 7"),
+        ("{p1: p2}", "a list of policy ids", "a mapping with p1"),
+        ("[a/b]", "letters, digits", "'a/b'"),
+    ],
+)
+def test_policy_ids_of_the_wrong_kind_get_one_line(sign: str, value: str, expected: str, found: str, read: Any) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read(f"{sign}policy_ids={value}")
+    assert caught.value.exit_code == 2
+    assert caught.value.subject.startswith("policy_ids")
+    assert "\n" not in caught.value.subject
+    assert expected in caught.value.expected
+    assert found in str(caught.value)
+
+
+@pytest.mark.parametrize(("value", "fix"), [("p1", "'policy_ids=[p1]'"), ("[[p1,p2]]", "'policy_ids=[p1,p2]'")])
+def test_what_to_type_instead(value: str, fix: str, read: Any) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read(f"policy_ids={value}")
+    assert fix in caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("overrides", "line"),
+    [
+        (["+polcy_ids=[p1]"], "polcy_ids"),
+        (["+select.role=[inference]"], "did you mean select.roles?"),
+        (["+algorithm.policies.p0.modul=1"], "did you mean algorithm.policies.p0.module?"),
+        (["select.roles=inference"], "'select.roles=[inference]'"),
+        (["select.roles=[infrence]"], "did you mean select.roles=inference?"),
+        (["rename=p1"], "'rename={p1: p7}'"),
+        (["rename={p1: p7, p2: p7}"], "p7 more than once"),
+        (["rename={p1: 7}"], "the number 7"),
+        (["restore.device=gpu 0"], "a device such as cpu"),
+        (["source.path=''"], "source.path"),
+        (["checkpoint.if_exists=overwrite"], "one of error, replace"),
+        (["base.on_mismatch=ignore"], "one of error, replace"),
+        (["evaluate.episodes=0"], "a whole number of at least 1"),
+        (["evaluate.max_steps=0"], "a whole number of at least 1"),
+        (["trust=mine"], "'trust=[mine]'"),
+        (["task=pipeline", "task.steps=save"], "'task.steps=[save]'"),
+        (["task=pipeline", "task.steps=[save,exprot]"], "did you mean task.steps=export?"),
+        (["task=pipeline", "task.steps=[]"], "an empty list"),
+        (["task=export", "export=[]"], "at least one of onnx, torch_export"),
+        (["export=[torch_export]", "+export.onnx.atol=1"], "'export=[onnx,torch_export]' export.onnx"),
+        (["+export.onxx.atol=1"], "a target that does not exist"),
+        (["+export.onnx.atoll=1"], "did you mean export.onnx.atol?"),
+        (["export.onnx.atol=small"], "a number"),
+        (["+module.x=1"], "module.x"),
+    ],
+)
+def test_faults(overrides: list[str], line: str, read: Any) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read(*overrides)
+    assert caught.value.exit_code == 2
+    assert line in str(caught.value)
+
+
+def test_all_faults_come_in_one_error(read: Any) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read("policy_ids=p1", "select.roles=[infrence]", "evaluate.episodes=0", "export.onnx.atol=small")
+    text = str(caught.value)
+    assert text.startswith("4 things")
+    assert all(key in text for key in ("policy_ids", "select.roles", "evaluate.episodes", "export.onnx.atol"))
+
+
+def test_a_class_named_by_the_config_is_trusted(read: Any) -> None:
+    assert read("+algorithm.policies={p9: {module: {class_path: mine.Net}}}").trust == ("mine.Net",)
