@@ -41,9 +41,7 @@ def loads(data: bytes, *, subject: str, known: Known, persistent: Callable[[Any]
     return value
 
 
-def load_next(
-    stream: io.BytesIO, *, subject: str, known: Known, persistent: Callable[[Any], Any] | None = None
-) -> Any:
+def load_next(stream: io.BytesIO, *, subject: str, known: Known, persistent: Callable[[Any], Any] | None = None) -> Any:
     """The value of the next pickle in a stream, which is left right behind it.
 
     Args:

@@ -13,9 +13,10 @@ from torch import nn
 from rlpipe.errors import SpecError
 from rlpipe.modules.fields import flag, read_fields, wholes
 from rlpipe.modules.inference_only_api import InferenceOnlyAPI
+from rlpipe.modules.torch.batch import Batch, Outputs
 from rlpipe.modules.torch.encoders import MLP, EncoderConfig, input_shape, read_encoder
 from rlpipe.modules.torch.heads import dueling, value_head
-from rlpipe.modules.torch.rl_module import Batch, Outputs, RLModule
+from rlpipe.modules.torch.rl_module import RLModule
 from rlpipe.snapshot.spaces import Discrete
 
 

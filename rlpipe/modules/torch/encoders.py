@@ -82,6 +82,9 @@ class CNN:
 
     def __post_init__(self) -> None:
         """Check the fields."""
+        if not isinstance(self.filters, (list, tuple)):
+            expected = "a list of [channels, kernel, stride]"
+            raise SpecError("filters of a cnn are no list", expected=expected, found=repr(self.filters)[:80])
         object.__setattr__(self, "filters", tuple(map(_filter, self.filters)))
         object.__setattr__(self, "hidden", wholes(self.hidden, where="hidden of a cnn", least=1))
         choice(self.activation, ACTIVATIONS, where="activation of a cnn")

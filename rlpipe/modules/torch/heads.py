@@ -13,10 +13,10 @@ import torch
 from torch import nn
 
 from rlpipe.errors import SpecError
+from rlpipe.modules.torch.batch import Outputs
 from rlpipe.modules.torch.encoders import linear_stack
 from rlpipe.snapshot.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Space
 
-Outputs: TypeAlias = dict[str, torch.Tensor]
 LogStd: TypeAlias = Literal["free", "state", "gsde"]
 
 LOG_STD_RANGE = (-20.0, 2.0)

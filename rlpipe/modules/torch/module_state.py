@@ -97,6 +97,17 @@ def _role(name: str, attributes: Collection[str], inference: Collection[str]) ->
     return "training" if is_under(name, attributes) and name not in inference else "inference"
 
 
+def versions_of(module: nn.Module) -> list[tuple[Any, ...]]:
+    """A value that changes when a tensor of the module is replaced or written to in place."""
+    live = module.state_dict(keep_vars=True)
+    return [(name, id(value), _version(value)) for name, value in live.items()]
+
+
+def _version(value: Any) -> Any:
+    is_counted = isinstance(value, torch.Tensor) and not value.is_inference()
+    return value._version if is_counted else object()
+
+
 def own_tensor(module: nn.Module, key: str) -> torch.Tensor:
     """The parameter or buffer of an array key, itself and not a copy."""
     owner, name = _owner(module, key)

@@ -11,9 +11,10 @@ from torch import nn
 
 from rlpipe.modules.fields import choice, flag, read_fields
 from rlpipe.modules.inference_only_api import InferenceOnlyAPI
+from rlpipe.modules.torch.batch import Batch, Outputs
 from rlpipe.modules.torch.encoders import MLP, EncoderConfig, Shape, input_shape, read_encoder
 from rlpipe.modules.torch.heads import GaussianHead, LogStd, policy_head, value_head
-from rlpipe.modules.torch.rl_module import Batch, Outputs, RLModule
+from rlpipe.modules.torch.rl_module import RLModule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

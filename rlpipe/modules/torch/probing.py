@@ -15,7 +15,8 @@ from rlpipe.modules.torch.tensors import tensor_of
 
 if TYPE_CHECKING:
     from rlpipe.modules.rl_module import RLModuleSpec
-    from rlpipe.modules.torch.rl_module import Outputs, RLModule
+    from rlpipe.modules.torch.batch import Outputs
+    from rlpipe.modules.torch.rl_module import RLModule
 
 _PROBES = 4
 

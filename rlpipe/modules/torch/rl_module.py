@@ -6,7 +6,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any, Self, TypeAlias, cast
+from typing import Any, Self, cast
 
 import torch
 from torch import nn
@@ -19,6 +19,7 @@ from rlpipe.modules.inference_only_api import InferenceOnlyAPI
 from rlpipe.modules.inference_part import inference_part
 from rlpipe.modules.module_checkpoint import read_module
 from rlpipe.modules.rl_module import RLModuleSpec, attribute_list, classes_in, plain_json, require_options, space_of
+from rlpipe.modules.torch.batch import DECISIONS, Batch, Outputs
 from rlpipe.modules.torch.module_state import (
     Aliases,
     aliases_of,
@@ -28,18 +29,14 @@ from rlpipe.modules.torch.module_state import (
     roles_of,
     share_tensor,
     state_of,
+    versions_of,
 )
 from rlpipe.modules.torch.probing import act, place_of, probe_of
-from rlpipe.modules.torch.slimming import DECISIONS, first_line, remove_attributes, require_same_actions, view_of
+from rlpipe.modules.torch.slimming import first_line, remove_attributes, require_same_actions, view_of
 from rlpipe.snapshot.snapshot import Role
 from rlpipe.snapshot.spaces import Space
 from rlpipe.snapshot.spec import Spec
 from rlpipe.snapshot.state import State
-
-Batch: TypeAlias = Mapping[str, Any]
-"""`obs`: prepared observations, a tensor (B, ...) or nested dicts of them; `state_in` for modules that keep a state."""
-
-Outputs: TypeAlias = dict[str, torch.Tensor]
 
 
 class RLModule(nn.Module, Checkpointable):
@@ -128,9 +125,9 @@ class RLModule(nn.Module, Checkpointable):
         Raises:
             SpecError: It fails on observations of its space.
         """
-        view, batch = view_of(self), probe_of(self)
+        view = view_of(self)
         try:
-            outputs = act(view, batch)
+            outputs = act(view, probe_of(self))
         except Exception as error:
             raise SpecError(
                 f"{class_path_of(type(self))} fails on observations of its space",
@@ -186,11 +183,10 @@ class RLModule(nn.Module, Checkpointable):
 
     def _prove_needless(self, attributes: tuple[str, ...]) -> None:
         # A snapshot is taken often; nothing has to be proven twice for the same numbers.
-        live = self.state_dict(keep_vars=True).items()
-        proof = (attributes, [(name, id(value), getattr(value, "_version", None)) for name, value in live])
+        proof = (attributes, versions_of(self))
         if proof != self._proof:
-            batch = probe_of(self)
-            require_same_actions(self, attributes, lambda module: act(module, batch), where=class_path_of(type(self)))
+            where = class_path_of(type(self))
+            require_same_actions(self, attributes, lambda module: act(module, probe_of(self)), where=where)
             self._proof = proof
 
     def set_own_state(self, state: State) -> None:

@@ -14,9 +14,10 @@ from torch import nn
 from rlpipe.errors import SpecError
 from rlpipe.modules.fields import choice, flag, read_fields, whole
 from rlpipe.modules.inference_only_api import InferenceOnlyAPI
+from rlpipe.modules.torch.batch import Batch, Outputs
 from rlpipe.modules.torch.encoders import CNN, MLP, EncoderConfig, Shape, input_shape, read_encoder
 from rlpipe.modules.torch.heads import LogStd, SquashedGaussianHead
-from rlpipe.modules.torch.rl_module import Batch, Outputs, RLModule
+from rlpipe.modules.torch.rl_module import RLModule
 from rlpipe.snapshot.spaces import Box
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable, Collection
-from typing import Any, TypeAlias
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 import torch
 from torch import nn
 
 from rlpipe.errors import SpecError, listed
+from rlpipe.modules.torch.batch import DECISIONS, Outputs
 
 logger = logging.getLogger(__name__)
 
@@ -68,9 +69,6 @@ def _view(module: nn.Module, seen: dict[int, nn.Module]) -> nn.Module:
     return seen[id(module)]
 
 
-Outputs: TypeAlias = dict[str, torch.Tensor]
-
-
 def first_line(error: Exception) -> str:
     """What an error says, on one line."""
     return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
@@ -120,9 +118,12 @@ def _problem(module: nn.Module, attributes: Collection[str], act: Callable[[nn.M
     return f"other outputs {listed([*changed, *lost])}" if changed or lost else None
 
 
-DECISIONS = ("logits", "mean", "q", "action")
-"""Names of the outputs that decide; the inference of a module has one of them."""
-
-
 def _same(left: Any, right: Any) -> bool:
-    return bool(left.dtype == right.dtype and torch.equal(left.nan_to_num(), right.nan_to_num()))
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return left.keys() == right.keys() and all(_same(left[name], right[name]) for name in left)
+    if not isinstance(left, torch.Tensor) or not isinstance(right, torch.Tensor):
+        return type(left) is type(right)
+    if left.shape != right.shape or left.dtype != right.dtype:
+        return False
+    both_nan = left.isnan() & right.isnan()
+    return bool(((left == right) | both_nan).all())

@@ -12,7 +12,8 @@ from torch import nn
 from rlpipe.checkpoint.classes import resolve_class
 from rlpipe.errors import SpecError
 from rlpipe.modules.fields import choice, refuse_unknown
-from rlpipe.modules.torch.rl_module import Batch, Outputs, RLModule
+from rlpipe.modules.torch.batch import Batch, Outputs
+from rlpipe.modules.torch.rl_module import RLModule
 
 OUTPUTS = ("logits", "mean", "squashed", "q", "action")
 """What the network can put out: see `rlpipe.policies.default_stages.OutputKind`."""
