@@ -53,7 +53,7 @@ class Normalize(StageModule):
     """(x - mean) / deviation, clipped.
 
     In float32 the mean is subtracted in a high and a low part: near a large mean the first difference is exact, and the
-    second adds the digits of the mean that float32 cannot hold. What is left are a few units in the last place; trainers
+    second adds the digits of the mean that float32 cannot hold. A few units in the last place are still lost; trainers
     compute in float64, and `in_float64` does as they do.
     """
 
