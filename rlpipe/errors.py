@@ -49,17 +49,18 @@ class RlpipeError(Exception):
         subject: The thing that is wrong: a key, a component, a file.
         expected: What would have been right, or "".
         found: What was there instead, or "".
-        fix: What the reader can do about it, or "".
+        fix: What the reader can do about it; what usually helps against its kind, if the place knows nothing better.
     """
 
     exit_code: ClassVar[int] = 1
+    usual_fix: ClassVar[str] = ""
 
     def __init__(self, subject: str, *, expected: str = "", found: str = "", fix: str = "") -> None:
         self.subject = subject
         self.expected = expected
         self.found = found
-        self.fix = fix
-        super().__init__(subject, expected, found, fix)
+        self.fix = fix or self.usual_fix
+        super().__init__(subject, expected, found, self.fix)
 
     def __str__(self) -> str:
         """The parts that are there, one a line."""
@@ -83,26 +84,37 @@ class ConfigError(RlpipeError, ValueError):
     """The command line or its config is wrong; nothing was done."""
 
     exit_code: ClassVar[int] = 2
+    usual_fix: ClassVar[str] = "correct the key; --cfg job shows every key of a run"
 
 
 class CheckpointError(RlpipeError):
     """A checkpoint cannot be read or written."""
 
+    usual_fix: ClassVar[str] = "take another copy of the checkpoint, or another path"
+
 
 class CheckpointNotFoundError(CheckpointError, FileNotFoundError):
     """There is no checkpoint at the path."""
+
+    usual_fix: ClassVar[str] = "check the path"
 
 
 class CheckpointExistsError(CheckpointError, FileExistsError):
     """A checkpoint would be overwritten without leave."""
 
+    usual_fix: ClassVar[str] = "choose another path"
+
 
 class ManifestError(CheckpointError, ValueError):
     """A manifest breaks the format."""
 
+    usual_fix: ClassVar[str] = "take another copy of the checkpoint; manifests are not made to be edited"
+
 
 class IntegrityError(CheckpointError, ValueError):
     """Bytes on disk are not the ones that the manifest names."""
+
+    usual_fix: ClassVar[str] = "take another copy of the checkpoint; task=verify lists all damage"
 
 
 class FormatVersionError(CheckpointError, ValueError):
@@ -127,9 +139,13 @@ class FormatVersionError(CheckpointError, ValueError):
 class StateError(RlpipeError):
     """A state is not what it has to be."""
 
+    usual_fix: ClassVar[str] = "take the state of an object with the same spec"
+
 
 class UnsupportedStateError(StateError, TypeError):
     """A value in a state that no checkpoint can hold, named by its path."""
+
+    usual_fix: ClassVar[str] = "turn it into numbers or plain values, or leave it out of the state"
 
 
 class StateMismatchError(StateError, ValueError):
@@ -161,13 +177,19 @@ class StateMismatchError(StateError, ValueError):
 class TieError(StateError, ValueError):
     """Arrays that are one in the live object would be torn apart."""
 
+    usual_fix: ClassVar[str] = "take all names of the tied array, or let go of the ties: select.ties=untie"
+
 
 class SpecError(RlpipeError, ValueError):
     """A spec that cannot be built."""
 
+    usual_fix: ClassVar[str] = "correct this part of the spec; task=info shows the spec of a checkpoint that works"
+
 
 class SpaceError(RlpipeError, ValueError):
     """Spaces that do not fit each other, or are none."""
+
+    usual_fix: ClassVar[str] = "correct the space, or take it from the environment"
 
 
 class SelectionError(RlpipeError, LookupError):
@@ -188,6 +210,8 @@ class SelectionError(RlpipeError, LookupError):
 
 class IdError(RlpipeError, ValueError):
     """An id that cannot name a component directory."""
+
+    usual_fix: ClassVar[str] = "choose another name"
 
 
 class UntrustedClassError(RlpipeError, ValueError):
@@ -212,29 +236,45 @@ class UntrustedClassError(RlpipeError, ValueError):
 class UnsafePayloadError(RlpipeError, ValueError):
     """Bytes that ask for more than numbers: code, links, or absurd sizes."""
 
+    usual_fix: ClassVar[str] = "do not load this file; ask for one that was saved by the library itself"
+
 
 class ForeignFormatError(RlpipeError, ValueError):
     """A foreign file that no importer can take."""
+
+    usual_fix: ClassVar[str] = (
+        "check that this is the file you mean, and that it is whole; else save it again with its trainer"
+    )
 
 
 class NormalizerError(RlpipeError, ValueError):
     """Normalisation statistics that are missing, unproven or not finite."""
 
+    usual_fix: ClassVar[str] = "take the statistics that were saved with the policy"
+
 
 class ObservationError(RlpipeError, ValueError):
     """An observation that the policy cannot take."""
+
+    usual_fix: ClassVar[str] = "give observations of the policy's observation space; task=info shows it"
 
 
 class DeviceError(RlpipeError, RuntimeError):
     """A device that this machine lacks."""
 
+    usual_fix: ClassVar[str] = "choose a device that this machine has: restore.device=cpu"
+
 
 class ExportError(RlpipeError, RuntimeError):
     """An artifact could not be made."""
 
+    usual_fix: ClassVar[str] = "see what is expected, or leave this target out of export=[...]"
+
 
 class UnsupportedModuleError(ExportError):
     """The module cannot be expressed by the target."""
+
+    usual_fix: ClassVar[str] = "change that part of the module, or choose another target"
 
 
 class VerificationError(ExportError):
@@ -254,9 +294,13 @@ class VerificationError(ExportError):
 class ArtifactError(ExportError):
     """An artifact that is damaged, incomplete or misused."""
 
+    usual_fix: ClassVar[str] = "export the policy again"
+
 
 class EnvironmentMismatchError(RlpipeError, ValueError):
     """An environment whose spaces are not the policy's."""
+
+    usual_fix: ClassVar[str] = "name the environment that the policy was trained in: env=..."
 
 
 class MissingDependencyError(RlpipeError, ImportError):

@@ -102,7 +102,19 @@ def recognise(path: Path) -> str:
             found="a file in it",
             fix=f"name {path.parent}",
         )
-    return importers.recognise(path)
+    if not path.is_file():
+        raise ForeignFormatError(
+            f"{path} is no file that can be read",
+            expected="a regular file or a directory",
+            found="a device, pipe or socket",
+            fix="name the file itself",
+        )
+    try:
+        return importers.recognise(path)
+    except OSError as error:
+        raise ForeignFormatError(
+            f"{path} cannot be read", expected="a readable file", found=str(error), fix="check the file and its disk"
+        ) from error
 
 
 def latest_checkpoint(folder: Path) -> tuple[Path | None, tuple[str, ...]]:
@@ -154,6 +166,13 @@ def _insisted(path: Path, kind: str) -> str:
 
 
 def _nothing_there(path: Path) -> CheckpointNotFoundError:
+    if path.is_symlink():
+        return CheckpointNotFoundError(
+            f"{path} is a link to nothing",
+            expected="a checkpoint, a model file or an artifact",
+            found=f"a link to {path.readlink().name}",
+            fix="restore what it points to, or name it directly",
+        )
     near = closest(path.name, (child.name for child in path.parent.iterdir())) if path.parent.is_dir() else ()
     fix = f"did you mean {' or '.join(str(path.parent / name) for name in near)}?" if near else "check the path"
     return CheckpointNotFoundError(

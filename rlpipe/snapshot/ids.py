@@ -56,7 +56,9 @@ def validate_ids(values: Iterable[str], *, kind: str = "policy id") -> tuple[str
     problems = [f"{value!r}: {problem}" for value in ids for problem in _problems(value)]
     problems += _clashes(value for value in ids if isinstance(value, str))
     if problems:
-        raise IdError(f"{kind}s that cannot stand side by side", expected=_RULE, found=listed(problems))
+        raise IdError(
+            f"{kind}s that cannot stand side by side", expected=_RULE, found=listed(problems), fix="rename one of them"
+        )
     return ids
 
 
@@ -89,9 +91,9 @@ def _allowed(char: str) -> bool:
 def _fix(value: object) -> str:
     """A close id that is right, if there is one."""
     if not isinstance(value, str):
-        return ""
+        return "give it as text"
     tame = "".join(char if _allowed(char) else "_" for char in unicodedata.normalize("NFC", value)).strip(".")
-    return f"for example {tame!r}" if tame and not list(_problems(tame)) else ""
+    return f"for example {tame!r}" if tame and not list(_problems(tame)) else "choose another name"
 
 
 def _clashes(values: Iterable[str]) -> list[str]:

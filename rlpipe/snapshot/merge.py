@@ -6,11 +6,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
-from rlpipe.errors import SpecError, StateMismatchError, listed
+from rlpipe.errors import SpecError, StateMismatchError
 from rlpipe.snapshot.diff import mismatches
 from rlpipe.snapshot.snapshot import Snapshot, below
 from rlpipe.snapshot.spec import Json, canonical_json
 from rlpipe.snapshot.state import entries, from_entries
+
+_SHOWN = 60
+"""Characters shown of a differing value."""
+
+_MOST = 4
+"""Differences named in one error."""
 
 
 def merge(base: Snapshot, patch: Snapshot, *, on_mismatch: Literal["error", "replace"] = "error") -> Snapshot:
@@ -32,7 +38,7 @@ def merge(base: Snapshot, patch: Snapshot, *, on_mismatch: Literal["error", "rep
 
 
 def _merge(base: Snapshot, patch: Snapshot, on_mismatch: str, path: str) -> Snapshot:
-    differences = _differences(base.spec.to_json(), patch.spec.to_json())
+    differences = _differences(_computed(base), _computed(patch))
     is_shell = not patch.whole and not patch.roles
     if differences and not is_shell and not (patch.whole and on_mismatch == "replace"):
         raise _spec_error(differences, path)
@@ -61,27 +67,36 @@ def _merge_child(base: Snapshot | None, patch: Snapshot, on_mismatch: str, path:
     )
 
 
-def _differences(base: Json, patch: Json) -> dict[str, tuple[str, str]]:
-    """Dotted name -> both values, of what differs in two specs, options left aside."""
-    ours, theirs = (_flat({name: spec[name] for name in ("class", "config")}, "") for spec in (base, patch))
-    names = sorted(ours.keys() | theirs.keys())
-    pairs = {name: (ours.get(name, "nothing"), theirs.get(name, "nothing")) for name in names}
-    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+def _computed(snapshot: Snapshot) -> Json:
+    return {"class": snapshot.spec.class_path, "config": dict(snapshot.spec.config)}
 
 
-def _flat(value: Json, prefix: str) -> dict[str, str]:
-    if not isinstance(value, dict) or not value:
-        return {prefix: canonical_json(value)}
-    return {
-        name: text for key, item in value.items() for name, text in _flat(item, f"{prefix}.{key}".lstrip(".")).items()
-    }
+def _differences(base: Json, patch: Json, name: str = "") -> list[tuple[str, str, str]]:
+    """(dotted name, ours, theirs) of what differs; where kinds differ, the kinds and not all that is below them."""
+    if base == patch:
+        return []
+    if not isinstance(base, dict) or not isinstance(patch, dict):
+        return [(name, _short(base), _short(patch))]
+    for kind in ("class", "type"):
+        if base.get(kind) != patch.get(kind):
+            return [(f"{name}.{kind}".lstrip("."), _short(base.get(kind)), _short(patch.get(kind)))]
+    names = sorted(base.keys() | patch.keys())
+    pairs = ((f"{name}.{each}".lstrip("."), base.get(each), patch.get(each)) for each in names)
+    return [found for each, ours, theirs in pairs for found in _differences(ours, theirs, each)]
 
 
-def _spec_error(differences: Mapping[str, tuple[str, str]], path: str) -> SpecError:
+def _short(value: Json) -> str:
+    text = value if isinstance(value, str) else canonical_json(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def _spec_error(differences: list[tuple[str, str, str]], path: str) -> SpecError:
+    shown = differences[:_MOST]
+    more = f" and {len(differences) - len(shown)} more" if len(differences) > len(shown) else ""
     return SpecError(
         f"{path or 'the root'} is something else in the base than in the source",
-        expected=listed(f"{name} {ours}" for name, (ours, _) in differences.items()),
-        found=listed(f"{name} {theirs}" for name, (_, theirs) in differences.items()),
+        expected=", ".join(f"{name} {ours}" for name, ours, _ in shown) + more,
+        found=", ".join(f"{name} {theirs}" for name, _, theirs in shown) + more,
         fix="choose a source with the same spec, or replace the component: base.on_mismatch=replace",
     )
 

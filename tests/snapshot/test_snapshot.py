@@ -109,6 +109,18 @@ def test_differing_specs_are_an_error_that_names_the_field() -> None:
     assert merge(base, patch, on_mismatch="replace").spec.config == {"hidden": 32}
 
 
+def test_where_kinds_differ_only_the_kinds_are_named() -> None:
+    spaces: list[dict[str, object]] = [
+        {"type": "Discrete", "n": 2},
+        {"type": "Box", "low": [0] * 100, "high": [1] * 100},
+    ]
+    base, patch = (leaf({"w": 1}, module={"class": "a.Net", "action_space": space}) for space in spaces)
+    with pytest.raises(SpecError) as caught:
+        merge(base, patch)
+    assert caught.value.expected == "config.module.action_space.type Discrete"
+    assert caught.value.found == "config.module.action_space.type Box"
+
+
 def test_a_part_of_something_absent_cannot_be_merged() -> None:
     part = tree(p9=select(policy(0), Selection(roles=INFERENCE)))
     with pytest.raises(SpecError, match="policies/p9"):

@@ -67,7 +67,8 @@ class DQNModule(RLModule, InferenceOnlyAPI):
         config = self.config = read_fields(DQNConfig, self.model_config, where="model_config")
         if not isinstance(self.action_space, Discrete):
             found = self.action_space.describe()
-            raise SpecError("DQN chooses among actions", expected="a Discrete action space", found=found)
+            fix = "take another module (module=ppo or module=sac), or an environment with a Discrete action space"
+            raise SpecError("DQN chooses among actions", expected="a Discrete action space", found=found, fix=fix)
         self.encoder = config.encoder.build(input_shape(self.observation_space))
         for name, width in self._heads(self.action_space.n).items():
             head = value_head(

@@ -107,7 +107,8 @@ class SACModule(RLModule, InferenceOnlyAPI):
         config = read_fields(SACConfig, self.model_config, where="model_config")
         if not isinstance(self.action_space, Box):
             found = self.action_space.describe()
-            raise SpecError("SAC's actions are real numbers", expected="a Box action space", found=found)
+            fix = "take another module (module=ppo or module=dqn), or an environment with a Box action space"
+            raise SpecError("SAC's actions are real numbers", expected="a Box action space", found=found, fix=fix)
         shape, n_actions = input_shape(self.observation_space), prod(self.action_space.shape)
         self.pi_encoder = config.actor.build(shape)
         self.pi = SquashedGaussianHead(

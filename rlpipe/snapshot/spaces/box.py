@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from rlpipe.snapshot.spec import Json
 
 _KINDS = "biuf"
+_SHOWN = 4
+"""Up to so many elements, bounds that differ are shown one by one."""
 _FAR = 1e3
 """Where a corner lies on a side without a bound: the largest scale at which policies are checked."""
 
@@ -113,13 +115,18 @@ class Box(Leaf):
         return fits and bool(np.all((array >= self.low) & (array <= self.high)))
 
     def describe(self) -> str:
-        """Such as "Box(-4.8..4.8, (4,), float32)"; bounds that differ are given as their range."""
+        """Such as "Box(-4.8..4.8, (4,), float32)"; bounds that differ are given one by one if they are few."""
         return f"Box({self._range()}, {self.shape}, {self.dtype})"
 
     def _range(self) -> str:
         lows, highs = distinct(self.low), distinct(self.high)
-        each = "" if is_uniform(self.low) and is_uniform(self.high) else " per element"
-        return f"{_text(lows.min(), self.dtype)}..{_text(highs.max(), self.dtype)}{each}"
+        if is_uniform(self.low) and is_uniform(self.high):
+            return f"{_text(lows.min(), self.dtype)}..{_text(highs.max(), self.dtype)}"
+        if self.low.size <= _SHOWN:
+            return "..".join(
+                f"[{', '.join(_text(bound, self.dtype) for bound in bounds.flat)}]" for bounds in (self.low, self.high)
+            )
+        return f"{_text(lows.min(), self.dtype)}..{_text(highs.max(), self.dtype)} per element"
 
     def node(self) -> dict[str, Json]:
         """Shape, dtype name and bounds; equal bounds as one number, infinite ones as "inf" and "-inf"."""

@@ -122,7 +122,7 @@ def test_boxes_copy_and_pickle() -> None:
     [
         (Box.uniform(-4.8, 4.8, (4,)), "Box(-4.8..4.8, (4,), float32)"),
         (Box.uniform(-INF, FLOAT32_MAX, (4,)), "Box(-inf..inf, (4,), float32)"),
-        (box([-1, 0], [1, 5]), "Box(-1..5 per element, (2,), float32)"),
+        (box([-1, 0], [1, 5]), "Box([-1, 0]..[1, 5], (2,), float32)"),
         (Box.uniform(0, 255, (84, 84, 4), "uint8"), "Box(0..255, (84, 84, 4), uint8)"),
         (Box.uniform(0, 1, (), "bool"), "Box(0..1, (), bool)"),
         (Box.uniform(0, 1, (0,)), "Box(0..0, (0,), float32)"),
