@@ -35,6 +35,7 @@ class Placed:
         outcome: ``restored``: taken whole from the source. ``in part``: some entries. ``added``. ``kept``.
         restored: Entries that come from the source.
         kept: Entries that are the base's.
+        dropped: Entries of the base that the result lacks, since another spec took its place.
         fingerprint: Of the result.
     """
 
@@ -42,6 +43,7 @@ class Placed:
     outcome: Literal["restored", "in part", "added", "kept"]
     restored: tuple[str, ...]
     kept: tuple[str, ...]
+    dropped: tuple[str, ...]
     fingerprint: str
 
     def to_json(self) -> dict[str, Any]:
@@ -51,6 +53,7 @@ class Placed:
             "outcome": self.outcome,
             "restored": list(self.restored),
             "kept": list(self.kept),
+            "dropped": list(self.dropped),
             "fingerprint": self.fingerprint,
         }
 
@@ -81,16 +84,19 @@ class SubsetRestoreReport(Report):
     def tables(self) -> Sequence[RenderableType]:
         """A row for each component, and where the result is."""
         rows = [
-            (placed.path, placed.outcome, len(placed.restored), len(placed.kept), placed.fingerprint)
+            (
+                *(placed.path, placed.outcome, len(placed.restored), len(placed.kept), len(placed.dropped)),
+                placed.fingerprint,
+            )
             for placed in self.placed
         ]
-        columns = ("component", "outcome", "restored", "kept", "fingerprint")
+        columns = ("component", "outcome", "restored", "kept", "dropped", "fingerprint")
         checkpoint = self.checkpoint
         return (
             tables.line(f"base: {self.base.name} ({self.base.kind})"),
             tables.line(f"written: {checkpoint.path} ({checkpoint.backend}, {tables.size(checkpoint.nbytes)})"),
             "",
-            tables.table(*columns, rows=rows, right=("restored", "kept")),
+            tables.table(*columns, rows=rows, right=("restored", "kept", "dropped")),
         )
 
     def written(self) -> str:
@@ -140,15 +146,26 @@ def _shell(part: Snapshot, children: Mapping[str, Snapshot]) -> Snapshot:
 
 
 def _able_to_stand(patch: Snapshot, base: Snapshot, select: SelectSettings) -> Snapshot:
-    """A slim policy that the base lacks is added as one that is inference-only; any other part needs a base."""
+    """The patch with each policy whole or a part, as the base needs it.
+
+    A slim policy that the base lacks is added as one that is inference-only; any other part needs a base. A whole slim
+    policy over a full one of the same spec is a part of it: what it never had is the base's to keep.
+    """
     slim = select.keys is None and "inference" in (select.roles or ("inference",))
     container = patch.children[POLICIES]
     known = policies_of(base)
-    policies = {
-        policy_id: replace(part, whole=True) if slim and policy_id not in known else part
-        for policy_id, part in container.children.items()
-    }
+    policies = {}
+    for policy_id, part in container.children.items():
+        if policy_id not in known:
+            policies[policy_id] = replace(part, whole=True) if slim else part
+        else:
+            policies[policy_id] = replace(part, whole=part.whole and not _is_slimmer(part, known[policy_id]))
     return replace(patch, children={**patch.children, POLICIES: replace(container, children=policies)})
+
+
+def _is_slimmer(part: Snapshot, base: Snapshot) -> bool:
+    is_slim, was_slim = (bool(each.spec.options.get("inference_only")) for each in (part, base))
+    return is_slim and not was_slim and part.spec.identity() == base.spec.identity()
 
 
 def _refuse_torn_ties(base: Snapshot, patch: Snapshot) -> None:
@@ -185,6 +202,7 @@ def _placed(base: Snapshot, patch: Snapshot, checkpoint: WrittenCheckpoint) -> t
                 outcome=outcome,
                 restored=tuple(sorted(restored)),
                 kept=tuple(sorted(kept)),
+                dropped=tuple(sorted(set() if is_new else before[facts.path].roles.keys() - after)),
                 fingerprint=facts.fingerprint,
             )
         )

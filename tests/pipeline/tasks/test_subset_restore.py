@@ -224,3 +224,49 @@ def test_layers_that_policies_share_are_not_torn_apart(run_task: Runner, tmp_pat
     key = "encoder/actor_encoder/0/weight"
     assert np.array_equal(array(tmp_path / "c/policies/p1", key), array(checkpoint / "policies/p1", key))
     assert np.array_equal(array(tmp_path / "c/policies/p0", key), array(checkpoint / "policies/p0", key))
+
+
+def test_a_slim_source_leaves_the_bases_training_state_alone(
+    run_task: Runner, tmp_path: Path, checkpoint: Path, other: Path
+) -> None:
+    run_task(
+        "save",
+        source=SourceSettings(path=str(checkpoint)),
+        select=SelectSettings(roles=("inference",)),
+        checkpoint=CheckpointSettings(path="slim"),
+    )
+    report = run_task(
+        "subset_restore",
+        source=SourceSettings(path="slim"),
+        base=BaseSettings(path=str(other)),
+        select=ONE,
+        checkpoint=CheckpointSettings(path="c"),
+    )
+    placed = next(part for part in report.to_json()["components"] if part["path"] == "policies/p1")
+    before = roles(other / "policies/p1")
+    training = sorted(key for key, role in before.items() if role == "training")
+    assert training
+    assert (placed["outcome"], placed["kept"], placed["dropped"]) == ("in part", training, [])
+    result = tmp_path / "c/policies/p1"
+    assert roles(result) == before
+    for key, role in before.items():
+        origin = checkpoint if role == "inference" else other
+        np.testing.assert_array_equal(array(result, key), array(origin / "policies/p1", key))
+
+
+def test_what_another_spec_drops_is_listed(run_task: Runner, tmp_path: Path, checkpoint: Path, other: Path) -> None:
+    run_task(
+        "save",
+        algorithm=algorithm(p1=PolicySettings(module=SAC, observation_space=box(3), action_space=box(1))),
+        checkpoint=CheckpointSettings(path="sac"),
+    )
+    report = run_task(
+        "subset_restore",
+        source=SourceSettings(path="sac"),
+        base=BaseSettings(path=str(other), on_mismatch="replace"),
+        select=ONE,
+        checkpoint=CheckpointSettings(path="c"),
+    )
+    placed = next(part for part in report.to_json()["components"] if part["path"] == "policies/p1")
+    old, new = roles(other / "policies/p1"), roles(tmp_path / "c/policies/p1")
+    assert placed["dropped"] == sorted(old.keys() - new.keys()) != []
