@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
@@ -57,6 +58,18 @@ def resolve(target_id: str) -> Target:
         fix = f"did you mean {near}?" if near else "choose one of the targets that exist"
         raise ConfigError(f"there is no target {target_id!r}", expected=listed(known), found=repr(target_id), fix=fix)
     return cast("Target", import_module(f"rlpipe.exporters.targets.{target_id}"))
+
+
+def require_tolerances(target_id: str, **tolerances: float) -> None:
+    """Check the tolerances of a target's options, by name; any other would let every artifact pass, or none.
+
+    Raises:
+        ConfigError: One is negative, infinite or not a number.
+    """
+    for name, value in tolerances.items():
+        if not (isfinite(value) and value >= 0):
+            key = f"export.{target_id}.{name}"
+            raise ConfigError(key, expected="a finite number, 0 or more", found=str(value), fix=f"{key}=1e-5")
 
 
 def install_hint(*packages: str) -> str | None:

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from rlpipe.errors import ConfigError
 from rlpipe.exporters.capture import captured
 from rlpipe.exporters.compare import Tolerance
 from rlpipe.exporters.target import Target, install_hint, resolve, target_ids
@@ -139,6 +140,14 @@ class TargetSuite(ABC):
         done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
         assert (tmp_path / one.file.name).read_bytes() == one.file.read_bytes()
+
+    @pytest.mark.parametrize("name", ["atol", "rtol"])
+    @pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf")])
+    def test_its_options_refuse_tolerances_that_are_none(self, name: str, value: float) -> None:
+        with pytest.raises(ConfigError) as caught:
+            self.target.Options(**{name: value})
+        assert caught.value.subject.endswith(f".{name}")
+        assert caught.value.fix
 
     def test_its_options_are_frozen_and_have_tolerances(self) -> None:
         options = self.target.Options()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlpipe.errors import ConfigError, UnsupportedModuleError, listed
-from rlpipe.exporters.target import Step, install_hint
+from rlpipe.exporters.target import Step, install_hint, require_tolerances
 
 if TYPE_CHECKING:
     from rlpipe.exporters.graph import ExportGraph
@@ -36,6 +36,8 @@ class Options:
     opset: int = 18
 
     def __post_init__(self) -> None:
+        """Check the values."""
+        require_tolerances("onnx", atol=self.atol, rtol=self.rtol)
         if self.opset < _LOWEST_OPSET:
             raise ConfigError(
                 "export.onnx.opset is too low",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlpipe.errors import UnsupportedModuleError
-from rlpipe.exporters.target import Step, install_hint
+from rlpipe.exporters.target import Step, install_hint, require_tolerances
 
 if TYPE_CHECKING:
     from rlpipe.exporters.graph import ExportGraph
@@ -32,6 +32,10 @@ class Options:
 
     atol: float = 1e-5
     rtol: float = 1e-5
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        require_tolerances("torch_export", atol=self.atol, rtol=self.rtol)
 
 
 def missing_dependency() -> str | None:
