@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rlpipe.checkpoint.format import MANIFEST_NAME
@@ -12,7 +12,8 @@ from rlpipe.errors import CheckpointError, CheckpointNotFoundError, ConfigError,
 from rlpipe.exporters.artifact import is_artifact
 from rlpipe.importers import importer as importers
 from rlpipe.pipeline.reports import SourceFacts
-from rlpipe.pipeline.settings import AUTO, LATEST, RunSettings
+from rlpipe.pipeline.sampled import sample_is_taken
+from rlpipe.pipeline.settings import AUTO, LATEST, RunSettings, SourceSettings
 from rlpipe.sample import sample_path
 
 SAMPLE_NAME = "rlpipe/sample/checkpoint"
@@ -48,6 +49,22 @@ def locate(settings: RunSettings, *, given: str | None) -> Located:
         CheckpointNotFoundError: There is nothing there, or no complete checkpoint.
         ForeignFormatError: A file that no importer takes.
     """
+    located = _locate(settings, given)
+    return replace(located, notes=(*located.notes, *_not_used(settings.source, located)))
+
+
+def _not_used(source: SourceSettings, located: Located) -> Iterator[str]:
+    """A note for each setting of the source that makes no difference to what was found."""
+    if located.kind not in (CHECKPOINT, ARTIFACT):
+        return
+    if source.normalizer != AUTO:
+        holds = "a checkpoint, which holds" if located.kind == CHECKPOINT else "a folder of artifacts, which hold"
+        yield f"source.normalizer was given, but {located.facts.name} is {holds} statistics of its own"
+    if source.policy_id is not None and located.kind == ARTIFACT:
+        yield f"source.policy_id was given, but the policies of the artifacts in {located.facts.name} have their ids"
+
+
+def _locate(settings: RunSettings, given: str | None) -> Located:
     if given is not None and given != LATEST:
         return locate_path(given, kind=settings.source.kind)
     if settings.source.kind != AUTO:
@@ -69,6 +86,7 @@ def locate(settings: RunSettings, *, given: str | None) -> Located:
             found="; ".join(notes) or ("an empty directory" if folder.is_dir() else "no such directory"),
             fix="write one with task=save, or name one with source.path",
         )
+    sample_is_taken()
     facts = SourceFacts(kind=CHECKPOINT, name=SAMPLE_NAME, sample=True)
     return Located(kind=CHECKPOINT, path=sample_path(), facts=facts, notes=notes)
 

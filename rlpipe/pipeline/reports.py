@@ -10,8 +10,7 @@ from typing import Any, ClassVar
 from rich.console import Group, RenderableType
 
 from rlpipe.pipeline import tables
-
-SAMPLE_MARK = "SAMPLE"
+from rlpipe.pipeline.sampled import SAMPLE_LINE, SAMPLE_MARK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +34,7 @@ class SourceFacts:
     def headline(self) -> str:
         """The first line of every report."""
         if self.sample:
-            return f"{SAMPLE_MARK}: the packaged sample checkpoint (none was named and none found)"
+            return SAMPLE_LINE
         return f"source: {self.name} ({self.kind})"
 
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol, cast
 from rlpipe.errors import ConfigError, closest
 from rlpipe.pipeline.progress import NoProgress, Progress
 from rlpipe.pipeline.reports import Report
+from rlpipe.pipeline.sampled import sample_in_errors
 from rlpipe.pipeline.settings import RunSettings
 
 RESULT_FILE = "result.json"
@@ -47,7 +48,7 @@ def resolve(name: str) -> Task:
     names = task_names()
     if name not in names:
         near = closest(name, names)
-        fix = f"did you mean {' or '.join(near)}?" if near else ""
+        fix = f"did you mean {' or '.join(near)}?" if near else "choose one of the tasks that exist"
         expected = f"one of {', '.join(names)}"
         raise ConfigError(f"there is no task {name!r}", expected=expected, found=repr(name), fix=fix)
     return cast("Task", import_module(f"rlpipe.pipeline.tasks.{name}"))
@@ -64,10 +65,12 @@ def run(settings: RunSettings, *, progress: Progress | None = None) -> Report:
         The task's report, also written to ``<out_dir>/result.json`` if ``out_dir`` is set.
 
     Raises:
-        RlpipeError: The task could not be done; nothing was left half-changed, and no result was written.
+        RlpipeError: The task could not be done; nothing was left half-changed, and no result was written. If its source
+            was the packaged sample because nothing was given, a note says so.
     """
     started = time.perf_counter()
-    report = resolve(settings.task).run(settings, progress=progress or NoProgress())
+    with sample_in_errors():
+        report = resolve(settings.task).run(settings, progress=progress or NoProgress())
     if settings.out_dir is not None:
         write_result(report, Path(settings.out_dir), seconds=time.perf_counter() - started)
     return report

@@ -81,3 +81,21 @@ def test_near_names_and_checkpoints_inside_are_offered(checkpoint: Path, tmp_pat
 def test_a_home_is_expanded(checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(checkpoint.parent))
     assert locate_path(f"~/{checkpoint.name}").path == checkpoint
+
+
+@pytest.mark.parametrize("setting", [{"normalizer": "none"}, {"normalizer": "statistics.pkl"}])
+def test_a_setting_that_a_checkpoint_does_not_use_is_noted(
+    setting: dict[str, str], checkpoint: Path, artifacts: Path, sb3_zip: Path
+) -> None:
+    settings = RunSettings(task="info", source=SourceSettings(**setting))
+    for path in (checkpoint, checkpoint / "policies" / "p0", artifacts):
+        (note,) = locate(settings, given=str(path)).notes
+        assert note.startswith("source.normalizer was given, but ")
+    assert locate(settings, given=str(sb3_zip)).notes == ()
+    assert locate(RunSettings(task="info"), given=str(checkpoint)).notes == ()
+
+
+def test_an_id_that_artifacts_do_not_take_is_noted(artifacts: Path) -> None:
+    settings = RunSettings(task="info", source=SourceSettings(policy_id="p7"))
+    (note,) = locate(settings, given=str(artifacts)).notes
+    assert note.startswith("source.policy_id was given, but ")

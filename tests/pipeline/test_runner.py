@@ -3,16 +3,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rlpipe.errors import ConfigError, RlpipeError
+from rlpipe.exporters.targets import onnx
 from rlpipe.pipeline.reports import Report, SourceFacts
 from rlpipe.pipeline.runner import resolve, run, task_names, write_result
-from rlpipe.pipeline.settings import RunSettings, SourceSettings
+from rlpipe.pipeline.sampled import is_of_sample
+from rlpipe.pipeline.settings import BaseSettings, ExportSettings, RunSettings, SelectSettings, SourceSettings
 
 TASKS = ("diff", "evaluate", "export", "info", "pipeline", "restore", "save", "subset_restore", "verify")
 
@@ -34,6 +36,21 @@ def test_an_unknown_task_names_the_closest() -> None:
     with pytest.raises(ConfigError) as caught:
         run(RunSettings(task="exprot"))
     assert "export" in caught.value.fix
+
+
+@pytest.mark.parametrize("task", ["info", "restore", "export", "verify", "evaluate", "diff", "subset_restore"])
+def test_an_error_says_that_the_source_was_the_sample(
+    task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checkpoint: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    chosen, export = SelectSettings(policy_ids=("nope",)), ExportSettings(targets={"onnx": onnx.Options()})
+    settings = RunSettings(task=task, select=chosen, base=BaseSettings(path="nowhere"), export=export)
+    with pytest.raises(RlpipeError) as caught:
+        run(settings)
+    assert is_of_sample(caught.value)
+    with pytest.raises(RlpipeError) as caught:
+        run(replace(settings, source=SourceSettings(path=str(checkpoint))))
+    assert not is_of_sample(caught.value)
 
 
 def test_the_result_is_left_in_the_run_directory(checkpoint: Path, tmp_path: Path) -> None:
