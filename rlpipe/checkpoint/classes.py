@@ -78,23 +78,24 @@ def _is_trusted(path: str, patterns: tuple[str, ...]) -> bool:
     return any(path == pattern or fnmatchcase(path, pattern) for pattern in patterns)
 
 
-def _import(path: str, where: str) -> object:
-    """The object at a path: the longest head that is a module, then names inside classes."""
+def _import(path: str, where: str, *, whole: str = "") -> object:
+    """The object at a path: the longest head that is a module, then names inside classes; `whole` is for errors."""
     head, _, name = path.rpartition(".")
+    whole = whole or path
     if not head:
-        raise _no_class(path, where, found="no module of that name")
+        raise _no_class(whole, where, found=f"no module {path}")
     try:
         return getattr(import_module(head), name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{head}.".startswith(f"{error.name}."):
-            raise _no_class(path, where, found=f"its module needs {error.name}, which is not installed") from error
-        holder = _import(head, where)
+            raise _no_class(whole, where, found=f"its module needs {error.name}, which is not installed") from error
+        holder = _import(head, where, whole=whole)
     except ImportError as error:
-        raise _no_class(path, where, found=str(error)) from error
+        raise _no_class(whole, where, found=str(error)) from error
     except AttributeError:
-        raise _no_class(path, where, found=f"{head} without {name}") from None
+        raise _no_class(whole, where, found=f"{head} without {name}") from None
     if not isinstance(holder, type) or name not in vars(holder):
-        raise _no_class(path, where, found=f"{head} without {name}")
+        raise _no_class(whole, where, found=f"{head} without {name}")
     return vars(holder)[name]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from rlpipe.algorithms.env_runner import EnvSpaces, make_env, spaces_of
-from rlpipe.errors import ConfigError
+from rlpipe.errors import ConfigError, DeviceError, MissingDependencyError, RlpipeError, listed
 from rlpipe.importers.importer import ImportReport
 from rlpipe.pipeline.choose import chosen_ids, entry_selection
 from rlpipe.pipeline.lift import Kind, algorithm_of, container_of
@@ -19,6 +19,8 @@ from rlpipe.snapshot.selection import Selection, select
 from rlpipe.snapshot.snapshot import Snapshot
 
 BUILT = SourceFacts(kind="built", name="the configured policies")
+_NOT_OF_THE_CONFIG = (DeviceError, MissingDependencyError)
+_USUAL_FIX = "change module, or the policy's own keys under algorithm.policies"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,12 +57,30 @@ class BuiltSource:
         return tuple(sorted(validate_ids(self.algorithm.policies)))
 
     def read(self, chosen: SelectSettings, *, arrays: Arrays = "verify") -> Snapshot:
-        """The chosen policies, built; the same seed and id give the same weights, whatever else is chosen."""
+        """The chosen policies, built; the same seed and id give the same weights, whatever else is chosen.
+
+        Raises:
+            ConfigError: Some cannot be built; all of them.
+        """
         del arrays
-        policies = {policy_id: self._policy(policy_id) for policy_id in chosen_ids(chosen.policy_ids, self.ids())}
+        policies = self._policies(chosen_ids(chosen.policy_ids, self.ids()))
         tree = algorithm_of(container_of(policies))
         selection = entry_selection(chosen)
         return tree if selection == Selection() else select(tree, selection)
+
+    def _policies(self, policy_ids: tuple[str, ...]) -> dict[str, Snapshot]:
+        made: dict[str, Snapshot] = {}
+        refused: dict[str, RlpipeError] = {}
+        for policy_id in policy_ids:
+            try:
+                made[policy_id] = self._policy(policy_id)
+            except _NOT_OF_THE_CONFIG:
+                raise
+            except RlpipeError as error:
+                refused[policy_id] = error
+        if refused:
+            raise _refusal(refused) from next(iter(refused.values()))
+        return made
 
     def _policy(self, policy_id: str) -> Snapshot:
         settings = self.algorithm.policies[policy_id]
@@ -88,7 +108,7 @@ def fresh_policy(
     from rlpipe.checkpoint.restore import snapshot_of
     from rlpipe.policies.policy_spec import PolicySpec
 
-    spaces = _spaces(policy_id, settings, env)
+    spaces = _spaces(settings, env)
     module = settings.module
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(_seed_of(seed, policy_id))
@@ -105,13 +125,29 @@ def fresh_policy(
         return snapshot_of(spec.build(trust=trust))
 
 
-def _spaces(policy_id: str, settings: PolicySettings, env: str | None) -> EnvSpaces:
+def _refusal(refused: Mapping[str, RlpipeError]) -> ConfigError:
+    """One error for all policies; what is wrong with several of them is told once."""
+    alike: dict[str, list[str]] = {}
+    for policy_id, error in refused.items():
+        alike.setdefault(str(error), []).append(policy_id)
+    groups = [(listed(policy_ids), refused[policy_ids[0]]) for policy_ids in alike.values()]
+    name, first = groups[0]
+    others = [f"{policy_ids}: {error.subject}" for policy_ids, error in groups[1:]]
+    return ConfigError(
+        "\n".join([f"cannot build {name}: {first.subject}", *(f"and {text}" for text in others)]),
+        expected=first.expected or "a module that can be built",
+        found=first.found or "one that cannot",
+        fix=first.fix if first.fix != first.usual_fix else f"{_USUAL_FIX}; rlpipe --cfg job shows them",
+    )
+
+
+def _spaces(settings: PolicySettings, env: str | None) -> EnvSpaces:
     if settings.observation_space is not None and settings.action_space is not None:
         return EnvSpaces(settings.observation_space, settings.action_space)
     if env is None:
         raise ConfigError(
-            f"the spaces of {policy_id} are not known",
-            expected=f"algorithm.policies.{policy_id}.observation_space and action_space, or env",
+            "the spaces are not known",
+            expected="env, or observation_space and action_space under algorithm.policies.<id>",
             found="none of them",
             fix="name the environment: env=CartPole-v1",
         )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rlpipe
-from rlpipe.errors import ConfigError, RlpipeError, SelectionError, SpecError
+from rlpipe.errors import ConfigError, RlpipeError, SelectionError
 from rlpipe.pipeline.settings import (
     AlgorithmSettings,
     CheckpointSettings,
@@ -114,7 +114,7 @@ def test_module_options_of_one_policy(run_task: Runner, tmp_path: Path) -> None:
 def test_attributes_that_inference_needs_are_refused(run_task: Runner, tmp_path: Path) -> None:
     module = replace(PPO, non_inference_attributes=("vf", "pi"))
     built = algorithm(p0=PolicySettings(module=module, observation_space=box(4), action_space=Discrete(2)))
-    with pytest.raises(SpecError) as caught:
+    with pytest.raises(ConfigError) as caught:
         run_task("save", algorithm=built, checkpoint=CheckpointSettings(path="a"))
     assert "pi" in caught.value.found
     assert "vf" not in caught.value.found.split(":")[0]
