@@ -24,7 +24,10 @@ from omegaconf.errors import OmegaConfBaseException
 import rlpipe
 from rlpipe.config import conf, directories, schema
 from rlpipe.config.command import Command, read
+from rlpipe.config.findings import LOOK
+from rlpipe.config.hydra_errors import config_error, is_of_the_config
 from rlpipe.errors import ConfigError, RlpipeError
+from rlpipe.pipeline.sampled import is_of_sample
 
 if TYPE_CHECKING:
     from rlpipe.pipeline.reports import Report
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 PROGRAM = "rlpipe"
 WRONG_COMMAND = 2
 INTERRUPTED = 130
+TRACEBACKS = "HYDRA_FULL_ERROR"
 _LOG = logging.getLogger(PROGRAM)
 
 
@@ -48,8 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         command = read(sys.argv[1:] if argv is None else argv)
     except RlpipeError as error:
-        _tell(error)
-        return error.exit_code
+        return _tell(error, tracebacks=_tracebacks())
     if command.has("--version"):
         print(f"{PROGRAM} {rlpipe.__version__}")  # noqa: T201
         return 0
@@ -59,12 +62,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run_hydra(command: Command) -> int:
     schema.register()
     directories.DirectoryGuard.sweep = None
-    jobs = Jobs()
+    jobs = Jobs(tracebacks=_tracebacks())
     main_of = hydra.main(config_path=str(conf.shipped_directory()), config_name=conf.CONFIG_NAME, version_base="1.3")
-    with _words([PROGRAM, *command.flags, *command.overrides]):
+    with _words([PROGRAM, *command.flags, *command.overrides]), _errors_of_hydra():
         if command.only_shows:
-            return _show(main_of(jobs.run))
-        stopped = _code_of(main_of(jobs.run))
+            return _show(main_of(jobs.run), jobs)
+        stopped = _code_of(main_of(jobs.run), jobs)
     if command.is_sweep:
         return _end_of_sweep(stopped, jobs)
     if stopped == INTERRUPTED or (stopped == 0 and not jobs.codes):
@@ -72,18 +75,18 @@ def _run_hydra(command: Command) -> int:
     return jobs.codes[0] if jobs.codes else WRONG_COMMAND
 
 
-def _show(run: Callable[[], Any]) -> int:
+def _show(run: Callable[[], Any], jobs: Jobs) -> int:
     """Let Hydra print what it was asked for, at once."""
     text = io.StringIO()
     with redirect_stdout(text):
-        code = _code_of(run)
+        code = _code_of(run, jobs)
     if not _delivered(lambda: sys.stdout.write(text.getvalue())):
         return 1
     return WRONG_COMMAND if code else 0
 
 
-def _code_of(run: Callable[[], Any]) -> int:
-    """What Hydra's own end amounts to: it exits with 1 whatever went wrong."""
+def _code_of(run: Callable[[], Any], jobs: Jobs) -> int:
+    """What Hydra's own end amounts to."""
     try:
         run()
     except SystemExit as stop:
@@ -91,7 +94,9 @@ def _code_of(run: Callable[[], Any]) -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)  # noqa: T201
         return INTERRUPTED
-    except Exception:  # noqa: BLE001 - HYDRA_FULL_ERROR=1 lets every error of Hydra through
+    except Exception as error:  # noqa: BLE001 - whatever Hydra meets
+        if is_of_the_config(error):
+            return _tell(config_error(error), tracebacks=jobs.tracebacks)
         traceback.print_exc()
         return 1
     return 0
@@ -122,15 +127,17 @@ class Jobs:
 
     Attributes:
         codes: Exit codes of the jobs that ran in this process.
+        tracebacks: Whether errors are shown with theirs.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, tracebacks: bool) -> None:
         self.codes: list[int] = []
+        self.tracebacks = tracebacks
 
     def run(self, config: DictConfig) -> int:
         """Run one job; it never raises, so that a sweep goes on and a launcher's own traceback stays away."""
         try:
-            code = _run_job(config)
+            code = _run_job(config, tracebacks=self.tracebacks)
         except KeyboardInterrupt:
             self.codes.append(INTERRUPTED)
             raise
@@ -138,23 +145,23 @@ class Jobs:
         return code
 
 
-def _run_job(config: DictConfig) -> int:
+def _run_job(config: DictConfig, *, tracebacks: bool) -> int:
     out_dir = _relative(Path(HydraConfig.get().runtime.output_dir))
     started = time.monotonic()
     try:
         directories.claim(out_dir)
     except RlpipeError as error:
-        _tell(error)
-        return error.exit_code
+        return _tell(error, tracebacks=tracebacks)
     try:
         report = _report(config, out_dir)
     except (Exception, KeyboardInterrupt, SystemExit) as error:
-        code = _tell(error)
+        code = _tell(error, tracebacks=tracebacks)
         directories.write_failure(
             out_dir,
             task=str(OmegaConf.select(config, "task.name")),
             exit_code=code,
             error=directories.error_json(error),
+            sample=is_of_sample(error),
             seconds=time.monotonic() - started,
         )
         if isinstance(error, KeyboardInterrupt):
@@ -188,7 +195,9 @@ def _plain(config: DictConfig) -> dict[str, Any]:
     try:
         return cast("dict[str, Any]", OmegaConf.to_container(config, resolve=True))
     except OmegaConfBaseException as error:
-        raise ConfigError("an interpolation in the config", expected="one that resolves", found=str(error)) from error
+        found = str(error).partition("\n")[0]
+        expected = "one that resolves"
+        raise ConfigError("an interpolation in the config", expected=expected, found=found, fix=LOOK) from error
 
 
 def _print(report: Report) -> bool:
@@ -216,16 +225,36 @@ def _discard_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _tell(error: BaseException) -> int:
+def _tell(error: BaseException, *, tracebacks: bool) -> int:
     """Say on stderr what went wrong: rlpipe's own errors as a block, anything else with its traceback."""
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
     is_known = isinstance(error, RlpipeError)
-    if not is_known or os.environ.get("HYDRA_FULL_ERROR") == "1":
+    if not is_known or tracebacks:
         traceback.print_exception(error)
     if is_known:
+        for note in getattr(error, "__notes__", ()):
+            print(note, file=sys.stderr)  # noqa: T201
         print(f"error: {error}", file=sys.stderr)  # noqa: T201
     return error.exit_code if isinstance(error, RlpipeError) else 1
+
+
+def _tracebacks() -> bool:
+    """Whether the user asked for tracebacks, in Hydra's way."""
+    return os.environ.get(TRACEBACKS) == "1"
+
+
+@contextmanager
+def _errors_of_hydra() -> Iterator[None]:
+    """Hydra raises what it would print otherwise."""
+    before = os.environ.get(TRACEBACKS)
+    os.environ[TRACEBACKS] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[TRACEBACKS]
+        if before is not None:
+            os.environ[TRACEBACKS] = before
 
 
 def _never_fail_to_print() -> None:

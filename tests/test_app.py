@@ -46,6 +46,8 @@ def rlpipe(*argv: str, cwd: Path, **environment: str) -> Run:
         (["+polcy_ids=[p1]"], "did you mean policy_ids?"),
         (["policy_ids=['p1"], "in Hydra's grammar"),
         (["-m", "--cfg", "job"], "one of them"),
+        (["policy_ids=p1,p2"], "'policy_ids=[p1,p2]'"),
+        (["algorithm.policies.po.env=x"], "did you mean algorithm.policies.p"),
         (["--experimental-rerun", "x.pickle"], "a pickle to run"),
     ],
 )
@@ -101,13 +103,90 @@ def test_showing_imports_no_torch_and_makes_nothing(argv: list[str], text: str, 
 
 @pytest.mark.parametrize(
     "override",
-    ["checkpoint.if_exists=[1]", "evaluate.episodes=x", "export.onnx.atoll=1", "policy_ids=p1,p2", "env=${nope}"],
+    [
+        "checkpoint.if_exists=[1]",
+        "evaluate.episodes=many",
+        "export.onnx.atoll=1",
+        "export.onnx.atol=-1",
+        "env=${nope}",
+        "restore.device=null",
+        "+restore.device=null",
+        "source=null",
+        "hydra.run.dirr=x",
+        "module@algorithm.policies.p0.module=sac",
+    ],
 )
-def test_what_hydra_refuses_is_a_wrong_command(override: str, tmp_path: Path) -> None:
+def test_a_wrong_value_is_one_block(override: str, tmp_path: Path) -> None:
     run = rlpipe(override, cwd=tmp_path)
     assert run.code == 2
     assert run.out == ""
-    assert run.err
+    assert [line.split(":")[0].strip() for line in run.err.splitlines()] == ["error", "expected", "found", "fix"]
+    assert f"use +{override}" not in run.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["module.model_config.actor.hiden=[8]"], "did you mean hidden?"),
+        (["algorithm.policies.p1.module.model_config.actor.activation=rleu"], "cannot build p1"),
+        (["+module.model_config.foo=1"], "has no field 'foo'"),
+        (["module=dqn", "env=Pendulum-v1"], "Discrete"),
+        (["module.class_path=mynet.Net"], "mynet.Net"),
+    ],
+)
+def test_what_a_class_refuses_is_a_wrong_config(words: list[str], text: str, tmp_path: Path) -> None:
+    run = rlpipe("task=save", "checkpoint.path=made", *words, cwd=tmp_path)
+    assert run.code == 2
+    assert text in run.err
+    assert [line.split(":")[0].strip() for line in run.err.splitlines()] == ["error", "expected", "found", "fix"]
+    assert not (tmp_path / "made").exists()
+
+
+OWN = """
+import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.body = torch.nn.Linear(4, width)
+        self.head = torch.nn.Linear(width, 2)
+
+    def forward(self, obs):
+        return self.head(torch.relu(self.body(obs)))
+"""
+
+
+@pytest.mark.slow
+def test_a_network_of_ones_own_and_a_fourth_policy(tmp_path: Path) -> None:
+    (tmp_path / "mynet.py").write_text(OWN)
+    network = ["module=torch_module", "module.model_config.class=mynet.Net", "module.model_config.kwargs={width: 8}"]
+    more = [
+        "+algorithm.policies.p3.env=CartPole-v1",
+        "+module@algorithm.policies.p3.module=ppo",
+        "algorithm.policies.p3.module.model_config.actor.hidden=[5]",
+        "algorithm.policies.p0.module.model_config.kwargs.width=6",
+    ]
+    run = rlpipe("task=save", "env=CartPole-v1", "checkpoint.path=made", *network, *more, cwd=tmp_path)
+    assert run.code == 0, run.err
+    shapes = {}
+    for policy in ("p0", "p1", "p2", "p3"):
+        manifest = json.loads((tmp_path / "made" / "policies" / policy / "manifest.json").read_text())
+        shapes[policy] = {key: entry["shape"] for key, entry in manifest["arrays"].items()}
+    assert [shapes[policy]["net/body/weight"] for policy in ("p0", "p1", "p2")] == [[6, 4], [8, 4], [8, 4]]
+    assert shapes["p3"]["encoder/actor_encoder/0/weight"] == [5, 4]
+    manifest = json.loads((tmp_path / "made" / "manifest.json").read_text())
+    assert more[2] in json.dumps(manifest), "overrides are recorded without a sign of Hydra's"
+    assert "++" not in json.dumps(manifest)
+
+
+def test_an_error_about_the_sample_says_so(tmp_path: Path) -> None:
+    run = rlpipe("task=info", "policy_ids=[p9]", cwd=tmp_path)
+    assert run.code == 1
+    assert run.err.startswith("SAMPLE: ")
+    assert "\nerror: no policy id matches 'p9'\n" in run.err
+    assert run.results[0]["sample"] is True
 
 
 def test_a_wrong_config_leaves_a_result(tmp_path: Path) -> None:

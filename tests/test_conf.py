@@ -76,6 +76,14 @@ def test_one_policy_of_several_is_set_without_a_plus(composed: Composer) -> None
     assert [policies[name]["module"]["inference_only"] for name in ("p0", "p1", "p2")] == [True, None, None]
 
 
+def test_a_network_of_ones_own_needs_no_plus(composed: Composer) -> None:
+    words = ["module.model_config.class=mine.Net", "module.model_config.output=q", "env=CartPole-v1"]
+    settings = read_settings(composed("task=save", "module=torch_module", *words))
+    module = settings.algorithm.policies["p0"].module
+    assert module.model_config == {"class": "mine.Net", "kwargs": {}, "output": "q"}
+    assert settings.trust == ("mine.Net",)
+
+
 def test_the_sample_is_one_policy_of_each_kind(composed: Composer) -> None:
     policies = composed("algorithm=sample")["algorithm"]["policies"]
     classes = [policies[name]["module"]["class_path"].rpartition(".")[2] for name in ("p0", "p1", "p2")]

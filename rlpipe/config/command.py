@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from rlpipe.config import conf, keys
 from rlpipe.config.command_line import Command, read_command
-from rlpipe.config.overrides import Groups, check_overrides, without_plus
+from rlpipe.config.new_policies import require_known_policies
+from rlpipe.config.overrides import Groups, check_overrides, for_hydra
 from rlpipe.errors import ConfigError
 
 __all__ = ["Command", "read"]
@@ -33,9 +34,9 @@ def read(argv: Sequence[str]) -> Command:
             found="both",
             fix="leave -m out and give one value for each key",
         )
-    overrides = without_plus(command.overrides, groups)
-    check_overrides(overrides, groups)
-    return Command(flags=command.flags, overrides=overrides)
+    parsed = check_overrides(command.overrides, groups, is_sweep=command.is_sweep)
+    require_known_policies(parsed, groups)
+    return Command(flags=command.flags, overrides=for_hydra(command.overrides, groups))
 
 
 def _groups(argv: Sequence[str]) -> Groups:

@@ -129,7 +129,8 @@ def _overrides(words: Sequence[str], *, tasks: Sequence[str], roots: frozenset[s
         elif paths:
             made.append(path_override(paths.pop(0), word))
         else:
-            findings.add(word, expected="at most two paths: the source and the base", found="one more")
+            fix = "put quotes around a path with spaces, and name further keys: KEY=VALUE"
+            findings.add(word, expected="at most two paths: the source and the base", found="one more", fix=fix)
     findings.raise_if_any()
     return made
 

@@ -78,9 +78,12 @@ def claim(directory: Path) -> None:
         raise _used(directory, "hydra.run.dir") from None
 
 
-def write_failure(directory: Path, *, task: str, exit_code: int, error: Mapping[str, Any], seconds: float) -> None:
-    """Write the ``result.json`` of a run that did not come to a report."""
-    result = {"task": task, "ok": False, "exit_code": exit_code, "error": error, "seconds": round(seconds, 3)}
+def write_failure(
+    directory: Path, *, task: str, exit_code: int, error: Mapping[str, Any], sample: bool, seconds: float
+) -> None:
+    """Write the ``result.json`` of a run that did not come to a report; ``sample``: whether its source was that."""
+    head = {"task": task, "ok": False, "exit_code": exit_code, "sample": sample}
+    result = {**head, "error": error, "seconds": round(seconds, 3)}
     (directory / RESULT_FILE).write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
 
@@ -150,6 +153,6 @@ def _recorded_overrides(directory: Path) -> tuple[str, ...]:
 
 
 def texts(overrides: Any) -> tuple[str, ...]:
-    """Overrides as typed: an interpolation in one belongs to the config, not to the list that records it."""
+    """Overrides without the sign that Hydra was given; an interpolation in one belongs to the config, not to them."""
     plain = cast("list[Any]", OmegaConf.to_container(overrides, resolve=False))
-    return tuple(str(override) for override in plain)
+    return tuple(str(override).removeprefix("++") for override in plain)

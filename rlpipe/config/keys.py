@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, get_args, get_origin, get_type_hints
 
+from rlpipe.config.findings import LOOK
 from rlpipe.config.schema import RootConfig
 from rlpipe.errors import closest, listed
 
@@ -31,9 +32,9 @@ class UnknownKey:
 
     @property
     def fix(self) -> str:
-        """The nearest key as a question, or ""."""
+        """The nearest key as a question, if one is near."""
         near = self.deeper or self._beside()
-        return f"did you mean {' or '.join(near)}?" if near else ""
+        return f"did you mean {' or '.join(near)}?" if near else f"leave it out, or {LOOK}"
 
     def _beside(self) -> tuple[str, ...]:
         parent, dot, name = self.key.rpartition(".")
@@ -44,6 +45,17 @@ class UnknownKey:
 def roots() -> tuple[str, ...]:
     """The first parts of all keys, sorted."""
     return tuple(sorted(field.name for field in fields(RootConfig)))
+
+
+def is_declared(key: str) -> bool:
+    """Whether the schema itself has this dotted key, so that every config has it."""
+    annotation: Any = RootConfig
+    for name in key.split("."):
+        children = get_type_hints(annotation) if is_dataclass(annotation) else {}
+        if name not in children:
+            return False
+        annotation = children[name]
+    return True
 
 
 def unknown_key(key: str) -> UnknownKey | None:

@@ -12,7 +12,7 @@ from hydra.errors import HydraException
 
 from rlpipe.config import conf
 from rlpipe.config.findings import Findings
-from rlpipe.config.keys import unknown_key
+from rlpipe.config.keys import is_declared, unknown_key
 from rlpipe.errors import closest, listed
 
 MULTI_SELECT = frozenset({"export", "experiment"})
@@ -40,13 +40,25 @@ class Groups:
         return conf.options(group, self.directories)
 
 
-def without_plus(overrides: Sequence[str], groups: Groups) -> tuple[str, ...]:
-    """The overrides, ``+group=option`` written without the plus: every group is in the defaults list already."""
-    names = groups.names()
-    return tuple(text.lstrip("+") if text.partition("=")[0].lstrip("+") in names else text for text in overrides)
+def for_hydra(overrides: Sequence[str], groups: Groups) -> tuple[str, ...]:
+    """The overrides with the sign that Hydra needs, whatever was typed: here a plus makes no difference.
+
+    Groups and the keys of the schema are always there; anything else (below a free key, or of a policy that is new),
+    and what is in a mapping, may have to be added. Overrides are checked before, and configs after.
+    """
+    return tuple(_with_sign(text, groups.names()) for text in overrides)
 
 
-def check_overrides(overrides: Sequence[str], groups: Groups) -> None:
+def _with_sign(text: str, groups: Sequence[str]) -> str:
+    bare = text.lstrip("+")
+    key, _, value = bare.partition("=")
+    if key in groups or (is_declared(key) and "{" not in value):
+        return bare
+    is_hydras = key.partition(".")[0] == "hydra"
+    return text if is_hydras or not {"/", "@", "~"}.isdisjoint(key) else f"++{bare}"
+
+
+def check_overrides(overrides: Sequence[str], groups: Groups, *, is_sweep: bool) -> tuple[Override, ...]:
     """Refuse words that Hydra cannot parse, options that do not exist and keys that the schema does not have.
 
     Raises:
@@ -54,16 +66,27 @@ def check_overrides(overrides: Sequence[str], groups: Groups) -> None:
     """
     findings = Findings()
     parser = OverridesParser.create()
+    parsed: list[Override] = []
     for text in overrides:
         try:
-            override = parser.parse_override(text)
+            parsed.append(parser.parse_override(text))
         except HydraException as error:
             found = str(error).strip().splitlines()[0]
             fix = "put quotes around a value with spaces or brackets: 'key=\"some value\"'"
             findings.add(text, expected="KEY=VALUE in Hydra's grammar", found=found, fix=fix)
             continue
-        _check(override, groups, findings)
+        _check(parsed[-1], groups, findings)
+        if not is_sweep:
+            _check_one_value(parsed[-1], findings)
     findings.raise_if_any()
+    return tuple(parsed)
+
+
+def _check_one_value(override: Override, findings: Findings) -> None:
+    if override.is_sweep_override() and not override.is_hydra_override():
+        key, _, value = str(override.input_line).partition("=")
+        fix = f"for a list write '{key}=[{value}]', for a text '{key}=\"{value}\"', to run once for each add -m"
+        findings.add(key, expected="one value", found=f"several: {value}", fix=fix)
 
 
 def _check(override: Override, groups: Groups, findings: Findings) -> None:
@@ -87,9 +110,11 @@ def _check_choice(override: Override, groups: Groups, findings: Findings) -> Non
         return
     for choice in _choices(override):
         if choice is None and group not in OPTIONAL:
-            findings.add(group, expected=f"one of {listed(options)}", found="null")
+            fix = f"choose one: {group}={options[0]}"
+            findings.add(group, expected=f"one of {listed(options)}", found="null", fix=fix)
         elif isinstance(choice, list) and group not in MULTI_SELECT:
-            findings.add(group, expected=f"one of {listed(options)}", found=f"the list {choice}")
+            fix = f"choose one: {group}={choice[0] if choice else options[0]}"
+            findings.add(group, expected=f"one of {listed(options)}", found=f"the list {choice}", fix=fix)
         elif groups.is_closed:
             _check_names(group, choice if isinstance(choice, list) else [choice], options, findings)
 
@@ -98,7 +123,7 @@ def _check_names(group: str, names: Sequence[object], options: Sequence[str], fi
     for name in names:
         if name is not None and name not in options:
             near = closest(str(name), options)
-            fix = f"did you mean {group}={near[0]}?" if near else ""
+            fix = f"did you mean {group}={near[0]}?" if near else f"choose one: {group}={options[0]}"
             findings.add(group, expected=f"one of {listed(options)}", found=repr(name), fix=fix)
 
 

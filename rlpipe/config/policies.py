@@ -44,13 +44,6 @@ def _policy(key: str, policy: Node, config: Node, findings: Findings) -> PolicyS
     spaces = {name: _space(f"{key}.{name}", policy.get(name), findings) for name in _SPACES}
     envs = (policy.get("env"), config["env"], own.get("env"), shared["env"])
     env = next((env for env in envs if env is not None), None)
-    if env is None and None in spaces.values():
-        findings.add(
-            f"{key}.env",
-            expected="an environment, or both spaces",
-            found="neither",
-            fix=f"give {key}.env, or {key}.observation_space and {key}.action_space",
-        )
     return PolicySettings(module=_module(f"{key}.module", own, shared, findings), env=env, **spaces)
 
 
@@ -58,13 +51,16 @@ def _module(key: str, own: Node, shared: Node, findings: Findings) -> ModuleSett
     effective = {name: shared[name] if own.get(name) is None else own[name] for name in shared}
     effective["model_config"] = _model_config(own, shared)
     class_path = text(f"{key}.class_path", effective["class_path"], findings)
-    if class_path is None:
-        expected = "the dotted path of a module class"
-        findings.add(f"{key}.class_path", expected=expected, found="null", fix="choose one: module=ppo")
+    if class_path is None or not _is_dotted(class_path):
+        expected, found = "the dotted path of a module class", described(class_path)
+        fix = "choose one (module=ppo), or name yours: module.class_path=my_package.networks.MyModule"
+        findings.add(f"{key}.class_path", expected=expected, found=found, fix=fix)
     if effective["inference_only"] and effective["learner_only"]:
-        findings.add(key, expected="inference_only or learner_only, not both", found="both true")
+        fix = "leave one out"
+        findings.add(key, expected="inference_only or learner_only, not both", found="both true", fix=fix)
     if not isinstance(effective["model_config"], Mapping):
-        findings.add(f"{key}.model_config", expected="a mapping", found=described(effective["model_config"]))
+        found, fix = described(effective["model_config"]), f"set the keys in it: {key}.model_config.KEY=..."
+        findings.add(f"{key}.model_config", expected="a mapping", found=found, fix=fix)
     attributes = f"{key if own.get('non_inference_attributes') is not None else 'module'}.non_inference_attributes"
     return ModuleSettings(
         class_path=class_path or "",
@@ -103,14 +99,19 @@ def _space(key: str, value: Any, findings: Findings) -> Space | None:
     try:
         return spaces.from_json(value, where=key)
     except RlpipeError as error:
-        findings.add(error.subject, expected=error.expected, found=error.found, fix=error.fix)
+        findings.add_error(error, key=error.subject if error.subject.startswith(key) else key)
         return None
 
 
 def _class_paths(module: Node) -> Iterator[str]:
     for path in (module.get("class_path"), _mapping(module.get("model_config")).get("class")):
-        if isinstance(path, str) and not path.startswith("rlpipe."):
+        # A glob would vouch for classes that files name, too.
+        if isinstance(path, str) and _is_dotted(path) and not path.startswith("rlpipe."):
             yield path
+
+
+def _is_dotted(path: str) -> bool:
+    return "." in path and all(name.isidentifier() for name in path.split("."))
 
 
 def _own_modules(config: Node) -> list[Node]:

@@ -12,7 +12,8 @@ from hydra.errors import HydraException
 from rlpipe.errors import ConfigError
 
 _PATH_KEYS = re.compile(
-    r"(?P<key>\+{0,2}(?:[\w.]+\.path|source\.normalizer|hydra\.(?:run|sweep)\.dir))=(?P<value>.*)", re.DOTALL
+    r"(?P<key>\+{0,2}(?:[\w.]+\.path|source\.normalizer|checkpoints_dir|hydra\.(?:run|sweep)\.dir))=(?P<value>.*)",
+    re.DOTALL,
 )
 _CHOICES = re.compile(r"""(?:"[^"]*"|'[^']*'|[^,])+""")
 _INTERPOLATION = re.compile(r"\$\{[^{}]+\}")

@@ -1,7 +1,8 @@
 """The keys of a run's config and their types; what they mean is said beside their values in ``conf/``.
 
-Lists are declared ``Any``: OmegaConf would turn ``[1e3]`` into ``["1000.0"]`` and let ``[[p1]]`` through, so
-``rlpipe.config.validation`` checks their elements itself.
+Hydra is given the keys without the types: it would turn ``[1e3]`` into ``["1000.0"]``, let ``[[p1]]`` through, refuse
+policies that the command adds, and tell none of it well. ``rlpipe.config.shape`` checks keys and types;
+``rlpipe.config.validation`` checks what is declared ``Any``: lists, names among several, and what is free.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hydra.core.config_store import ConfigStore
+from omegaconf import OmegaConf
 
 SCHEMA_NAME = "rlpipe_schema"
 
@@ -18,7 +20,7 @@ SCHEMA_NAME = "rlpipe_schema"
 class TaskConfig:
     """What to do."""
 
-    name: str = ""
+    name: Any = ""
     steps: Any = None
 
 
@@ -56,16 +58,16 @@ class AlgorithmConfig:
 class CheckpointConfig:
     """Where and how a checkpoint is written."""
 
-    backend: str = ""
+    backend: Any = ""
     path: str | None = None
-    if_exists: str = "error"
+    if_exists: Any = "error"
 
 
 @dataclass
 class SourceConfig:
     """Where policies come from."""
 
-    kind: str = ""
+    kind: Any = ""
     path: str | None = None
     normalizer: str = "auto"
     policy_id: str | None = None
@@ -76,7 +78,7 @@ class BaseConfig:
     """The second input."""
 
     path: str | None = None
-    on_mismatch: str = "error"
+    on_mismatch: Any = "error"
 
 
 @dataclass
@@ -85,14 +87,14 @@ class SelectConfig:
 
     roles: Any = None
     keys: Any = None
-    ties: str = "keep"
+    ties: Any = "keep"
 
 
 @dataclass
 class RestoreConfig:
     """Where policies are restored to."""
 
-    device: str = "cpu"
+    device: Any = "cpu"
 
 
 @dataclass
@@ -135,4 +137,4 @@ class RootConfig:
 
 def register() -> None:
     """Make the schema known to Hydra under the name that ``conf/config.yaml`` starts with."""
-    ConfigStore.instance().store(name=SCHEMA_NAME, node=RootConfig)
+    ConfigStore.instance().store(name=SCHEMA_NAME, node=OmegaConf.to_container(OmegaConf.structured(RootConfig)))

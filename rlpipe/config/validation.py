@@ -8,10 +8,11 @@ from typing import Any, Literal
 
 from rlpipe.backends.backend import ids as backend_ids
 from rlpipe.config.findings import Findings
-from rlpipe.config.keys import unknown_keys
 from rlpipe.config.options import read_options
 from rlpipe.config.policies import configured_classes, read_algorithm
+from rlpipe.config.shape import shaped
 from rlpipe.config.values import checked_id, choice, choices, described, integer, text, text_list
+from rlpipe.errors import closest
 from rlpipe.exporters.target import resolve as resolve_target
 from rlpipe.exporters.target import target_ids
 from rlpipe.importers.importer import ids as importer_ids
@@ -51,11 +52,7 @@ def read_settings(config: Node, *, overrides: Sequence[str] = (), out_dir: str |
         ConfigError: With all that is wrong.
     """
     findings = Findings()
-    for unknown in unknown_keys(config):
-        findings.add(unknown.key, expected=unknown.expected, found="a key that does not exist", fix=unknown.fix)
-    # A config of the wrong shape cannot be read any further.
-    findings.raise_if_any()
-    settings = _settings(config, overrides, out_dir, findings)
+    settings = _settings(shaped(config, findings), overrides, out_dir, findings)
     findings.raise_if_any()
     return settings
 
@@ -142,14 +139,16 @@ def _rename(value: Any, findings: Findings) -> dict[str, str]:
     targets = [str(target) for target in value.values()]
     twice = sorted({target for target in targets if targets.count(target) > 1})
     if twice:
-        findings.add("rename", expected="a different new id for each", found=f"{', '.join(twice)} more than once")
+        found = f"{', '.join(twice)} more than once"
+        findings.add("rename", expected="a different new id for each", found=found, fix="give each its own new id")
     return {str(old): str(new) for old, new in value.items()}
 
 
 def _restore(node: Node, findings: Findings) -> RestoreSettings:
     device = node["device"]
-    if not _DEVICE.fullmatch(str(device)):
-        findings.add("restore.device", expected="a device such as cpu, meta, cuda or cuda:1", found=described(device))
+    if not isinstance(device, str) or not _DEVICE.fullmatch(device):
+        expected, fix = "a device such as cpu, meta, cuda or cuda:1", "write restore.device=cpu"
+        findings.add("restore.device", expected=expected, found=described(device), fix=fix)
     return RestoreSettings(device=device)
 
 
@@ -158,7 +157,10 @@ def _export(node: Node, findings: Findings, *, is_needed: bool) -> ExportSetting
     for target_id, options in node.items():
         key = f"export.{target_id}"
         if target_id not in target_ids():
-            findings.add(key, expected=f"one of {', '.join(target_ids())}", found="a target that does not exist")
+            near = closest(str(target_id), target_ids())
+            fix = f"did you mean export.{near[0]}?" if near else "leave it out"
+            expected = f"one of {', '.join(target_ids())}"
+            findings.add(key, expected=expected, found="a target that does not exist", fix=fix)
         elif not isinstance(options, Mapping) or options.get("id") != target_id:
             chosen = ",".join(sorted(node))
             findings.add(

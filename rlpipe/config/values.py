@@ -34,7 +34,8 @@ def text_list(key: str, value: Any, findings: Findings, *, of: str) -> tuple[str
     texts = [item for item in value if isinstance(item, str)]
     twice = sorted({text for text in texts if texts.count(text) > 1})
     if twice:
-        findings.add(key, expected=f"{of}, each once", found=f"{listed(twice)} more than once")
+        once = f"write '{key}=[{','.join(dict.fromkeys(texts))}]'"
+        findings.add(key, expected=f"{of}, each once", found=f"{listed(twice)} more than once", fix=once)
     return tuple(texts)
 
 
@@ -46,7 +47,7 @@ def _check_item(place: str, item: Any, findings: Findings, *, key: str) -> None:
         fix = f"if it is a name, quote it as it is spelt: '{key}=[\"...\"]'"
         findings.add(place, expected="a text", found=described(item), fix=fix)
     elif not item:
-        findings.add(place, expected="a text", found="an empty text")
+        findings.add(place, expected="a text", found="an empty text", fix=f"take it out of {key}, or name something")
 
 
 def choice(key: str, value: Any, findings: Findings, *, among: Sequence[Name]) -> Name:
@@ -54,7 +55,7 @@ def choice(key: str, value: Any, findings: Findings, *, among: Sequence[Name]) -
     if value in among:
         return among[among.index(value)]
     near = closest(str(value), among)
-    fix = f"did you mean {key}={near[0]}?" if near else ""
+    fix = f"did you mean {key}={near[0]}?" if near else f"choose one, such as {key}={among[0]}"
     findings.add(key, expected=f"one of {listed(among)}", found=described(value), fix=fix)
     return among[0]
 
@@ -76,7 +77,8 @@ def integer(key: str, value: Any, findings: Findings, *, least: int) -> int:
     """A whole number of at least `least`."""
     if isinstance(value, int) and not isinstance(value, bool) and value >= least:
         return value
-    findings.add(key, expected=f"a whole number of at least {least}", found=described(value))
+    fix = f"write a number, such as {key}={max(least, 1)}"
+    findings.add(key, expected=f"a whole number of at least {least}", found=described(value), fix=fix)
     return least
 
 
@@ -85,8 +87,7 @@ def checked_id(key: str, value: Any, findings: Findings, *, check: Callable[[Any
     try:
         check(value)
     except RlpipeError as error:
-        found = f"{value!r}: {error.found}" if isinstance(value, str) else error.found
-        findings.add(key, expected=error.expected, found=found, fix=error.fix)
+        findings.add_error(error, key=key, value=repr(value) if isinstance(value, str) else "")
 
 
 def described(value: Any) -> str:
@@ -95,4 +96,4 @@ def described(value: Any) -> str:
         return f"a mapping with {listed(map(str, value))}" if value else "an empty mapping"
     if isinstance(value, list):
         return f"the list {value}"
-    return "null" if value is None else f"{KINDS[type(value)]} {value!r}"
+    return "null" if value is None else f"{KINDS.get(type(value), 'the value')} {value!r}"

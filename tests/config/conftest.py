@@ -8,8 +8,10 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from rlpipe.config import conf, schema
+from rlpipe.config.overrides import Groups, for_hydra
 
 Composer = Callable[..., dict[str, Any]]
+GROUPS = Groups(directories=(conf.shipped_directory(),))
 
 
 @pytest.fixture(name="composed")
@@ -18,7 +20,7 @@ def _composed() -> Iterator[Composer]:
     schema.register()
 
     def composed(*overrides: str) -> dict[str, Any]:
-        config = compose(conf.CONFIG_NAME, overrides=list(overrides))
+        config = compose(conf.CONFIG_NAME, overrides=list(for_hydra(overrides, GROUPS)))
         return cast("dict[str, Any]", OmegaConf.to_container(config, resolve=True))
 
     with initialize_config_dir(config_dir=str(conf.shipped_directory()), version_base="1.3"):

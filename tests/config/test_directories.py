@@ -28,11 +28,12 @@ def test_a_directory_is_claimed_once(tmp_path: Path) -> None:
 def test_a_failure_is_written_over_the_claim(tmp_path: Path) -> None:
     claim(tmp_path)
     error = error_json(CheckpointNotFoundError("x", expected="a checkpoint", found="nothing", fix="look"))
-    write_failure(tmp_path, task="info", exit_code=1, error=error, seconds=1.23456)
+    write_failure(tmp_path, task="info", exit_code=1, error=error, sample=True, seconds=1.23456)
     assert json.loads((tmp_path / "result.json").read_text()) == {
         "task": "info",
         "ok": False,
         "exit_code": 1,
+        "sample": True,
         "error": {
             "type": "CheckpointNotFoundError",
             "subject": "x",

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlpipe.config.keys import unknown_key, unknown_keys
+from rlpipe.config.keys import is_declared, unknown_key, unknown_keys
 
 
 def test_known_keys_pass() -> None:
@@ -45,4 +45,16 @@ def test_a_key_that_lies_deeper_is_asked_for(key: str, fix: str) -> None:
 def test_a_key_like_no_other_gets_no_question() -> None:
     found = unknown_key("xyzzy")
     assert found is not None
-    assert found.fix == ""
+    assert found.fix.startswith("leave it out, or see all keys")
+
+
+@pytest.mark.parametrize("key", ["env", "restore.device", "module.model_config", "algorithm.policies", "source"])
+def test_the_schemas_own_keys(key: str) -> None:
+    assert is_declared(key)
+
+
+@pytest.mark.parametrize(
+    "key", ["", "envv", "env.x", "module.model_config.actor", "algorithm.policies.p0", "export.onnx"]
+)
+def test_keys_below_what_is_free(key: str) -> None:
+    assert not is_declared(key)

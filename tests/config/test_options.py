@@ -21,7 +21,7 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.atol < 0:
-            raise ConfigError("atol", expected="0 or more", found=str(self.atol))
+            raise ConfigError("atol", expected="0 or more", found=str(self.atol), fix="atol=0")
 
 
 @dataclass(frozen=True)
@@ -48,17 +48,49 @@ def test_values_become_the_dataclass() -> None:
     [
         (
             {"atoll": 1},
-            f"export.x.atoll: expected one of {LIST}; found an option that does not exist; did you mean export.x.atol?",
+            (
+                f"export.x.atoll: expected one of {LIST}; found an option that does not exist; "
+                "fix: did you mean export.x.atol?"
+            ),
         ),
-        ({"atol": "small"}, "export.x.atol: expected a number; found the text 'small'"),
-        ({"atol": True}, "export.x.atol: expected a number; found the truth value True"),
-        ({"opset": 1.5}, "export.x.opset: expected a whole number; found the number 1.5"),
-        ({"mode": "c"}, "export.x.mode: expected one of a, b; found the text 'c'"),
-        ({"name": 3}, "export.x.name: expected a text or null; found the number 3"),
-        ({"fast": None}, "export.x.fast: expected true or false; found null"),
-        ({"shapes": ["a"]}, "export.x.shapes: expected a list of a whole number; found the list ['a']"),
-        ({"shapes": {}}, "export.x.shapes: expected a list of a whole number; found an empty mapping"),
-        ({"atol": -1}, "atol: expected 0 or more; found -1"),
+        (
+            {"atol": "small"},
+            "export.x.atol: expected a number; found the text 'small'; fix: write a number, such as export.x.atol=1",
+        ),
+        (
+            {"atol": True},
+            (
+                "export.x.atol: expected a number; found the truth value True; "
+                "fix: write a number, such as export.x.atol=1"
+            ),
+        ),
+        (
+            {"opset": 1.5},
+            (
+                "export.x.opset: expected a whole number; found the number 1.5; "
+                "fix: write a number, such as export.x.opset=1"
+            ),
+        ),
+        ({"mode": "c"}, "export.x.mode: expected one of a, b; found the text 'c'; fix: write export.x.mode=a"),
+        (
+            {"name": 3},
+            (
+                "export.x.name: expected a text or null; found the number 3; "
+                "fix: if it is a name, quote it as it is spelt: 'export.x.name=\"3\"'"
+            ),
+        ),
+        (
+            {"fast": None},
+            "export.x.fast: expected true or false; found null; fix: write export.x.fast=true or export.x.fast=false",
+        ),
+        (
+            {"shapes": ["a"]},
+            (
+                "export.x.shapes: expected a list of a whole number; found the list ['a']; "
+                "fix: write a list: 'export.x.shapes=[...]'"
+            ),
+        ),
+        ({"atol": -1}, "atol: expected 0 or more; found -1; fix: atol=0"),
     ],
 )
 def test_a_fault_is_one_line(value: dict[str, Any], line: str) -> None:
@@ -66,4 +98,5 @@ def test_a_fault_is_one_line(value: dict[str, Any], line: str) -> None:
 
 
 def test_a_missing_option_without_default_is_named() -> None:
-    assert read({}, Needy) == (None, ["export.x.file: expected a text; found nothing"])
+    line = "export.x.file: expected a text; found nothing; fix: give export.x.file=..."
+    assert read({}, Needy) == (None, [line])

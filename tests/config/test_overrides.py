@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rlpipe.config import conf
-from rlpipe.config.overrides import Groups, check_overrides, without_plus
+from rlpipe.config.overrides import Groups, check_overrides, for_hydra
 from rlpipe.errors import ConfigError
 
 GROUPS = Groups(directories=(conf.shipped_directory(),))
@@ -35,7 +35,7 @@ GROUPS = Groups(directories=(conf.shipped_directory(),))
     ],
 )
 def test_good_overrides_pass(override: str) -> None:
-    check_overrides([override], GROUPS)
+    check_overrides([override], GROUPS, is_sweep=True)
 
 
 @pytest.mark.parametrize("sign", ["", "+", "++"])
@@ -56,7 +56,7 @@ def test_good_overrides_pass(override: str) -> None:
 )
 def test_a_typo_in_a_key_gets_the_nearest(sign: str, key: str, near: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        check_overrides([f"{sign}{key}=x"], GROUPS)
+        check_overrides([f"{sign}{key}=x"], GROUPS, is_sweep=False)
     assert caught.value.subject == key
     assert f"did you mean {near}" in caught.value.fix
 
@@ -80,27 +80,61 @@ def test_a_typo_in_a_key_gets_the_nearest(sign: str, key: str, near: str) -> Non
 )
 def test_a_wrong_choice_is_named(override: str, found: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        check_overrides([override], GROUPS)
+        check_overrides([override], GROUPS, is_sweep=True)
     assert found in str(caught.value)
+    assert caught.value.expected
+    assert caught.value.fix
 
 
 def test_all_findings_come_in_one_error() -> None:
     with pytest.raises(ConfigError) as caught:
-        check_overrides(["task=exprot", "+polcy_ids=[p1]", "policy_ids=['p1"], GROUPS)
+        check_overrides(["task=exprot", "+polcy_ids=[p1]", "policy_ids=['p1"], GROUPS, is_sweep=False)
     text = str(caught.value)
     assert text.startswith("3 things")
     assert all(word in text for word in ("exprot", "polcy_ids", "policy_ids=['p1"))
 
 
-def test_the_plus_before_a_group_is_dropped() -> None:
-    overrides = ["+task=save", "++module=sac", "+policy_ids=[a]"]
-    assert without_plus(overrides, GROUPS) == ("task=save", "module=sac", "+policy_ids=[a]")
+@pytest.mark.parametrize("override", ["policy_ids=p1,p2", "+policy_ids=p1,p2", "module=ppo,sac", "env=choice(a,b)"])
+def test_several_values_are_for_sweeps(override: str) -> None:
+    check_overrides([override], GROUPS, is_sweep=True)
+    with pytest.raises(ConfigError) as caught:
+        check_overrides([override], GROUPS, is_sweep=False)
+    assert caught.value.expected == "one value"
+    assert "-m" in caught.value.fix
+
+
+@pytest.mark.parametrize("sign", ["", "+", "++"])
+@pytest.mark.parametrize(
+    ("override", "mended"),
+    [
+        ("task=save", "task=save"),
+        ("module=sac", "module=sac"),
+        ("policy_ids=[a]", "policy_ids=[a]"),
+        ("evaluate.episodes=3", "evaluate.episodes=3"),
+        ("rename.p1=p7", "++rename.p1=p7"),
+        ("export.onnx.atol=1", "++export.onnx.atol=1"),
+        ("module.model_config.actor.hidden=[8]", "++module.model_config.actor.hidden=[8]"),
+        ("algorithm.policies.p3.env=x", "++algorithm.policies.p3.env=x"),
+    ],
+)
+def test_a_plus_makes_no_difference(sign: str, override: str, mended: str) -> None:
+    assert for_hydra([sign + override], GROUPS) == (mended,)
+
+
+@pytest.mark.parametrize(
+    "override",
+    ["hydra.run.dir=x", "+hydra.x=1", "+module@algorithm.policies.p1.module=sac", "~env", "hydra/launcher=x"],
+)
+def test_what_is_hydras_alone_stays(override: str) -> None:
+    assert for_hydra([override], GROUPS) == (override,)
 
 
 def test_options_of_other_folders_are_known(tmp_path: Path) -> None:
     (tmp_path / "module").mkdir()
     (tmp_path / "module" / "mine.yaml").write_text("{}")
-    check_overrides(["module=mine"], Groups(directories=(*GROUPS.directories, tmp_path)))
-    check_overrides(["module=elsewhere"], Groups(directories=GROUPS.directories, is_closed=False))
+    own = Groups(directories=(*GROUPS.directories, tmp_path))
+    check_overrides(["module=mine"], own, is_sweep=False)
+    open_groups = Groups(directories=GROUPS.directories, is_closed=False)
+    check_overrides(["module=elsewhere"], open_groups, is_sweep=False)
     with pytest.raises(ConfigError, match="mine"):
-        check_overrides(["module=mine"], GROUPS)
+        check_overrides(["module=mine"], GROUPS, is_sweep=False)

@@ -105,9 +105,10 @@ def test_spaces_are_read(read: Any) -> None:
             ["module.inference_only=true", "algorithm.policies.p1.module.learner_only=true"],
             "algorithm.policies.p1.module: expected inference_only or learner_only, not both",
         ),
-        (["module.env=null"], "algorithm.policies.p0.env: expected an environment, or both spaces; found neither"),
         (["module.model_config=7"], "p0.module.model_config: expected a mapping; found the number 7"),
         (["module.class_path=null"], "p0.module.class_path: expected the dotted path of a module class; found null"),
+        (["module.class_path=Net"], "p0.module.class_path: expected the dotted path of a module class; found the text"),
+        (["module.class_path='mine.*'"], "found the text 'mine.*'"),
         (["algorithm.policies.p0.action_space={type: Discreet}"], "did you mean Discrete"),
         (["algorithm.seed=-1"], "algorithm.seed: expected a whole number of at least 0; found the number -1"),
         (["+algorithm.policies={a/b: {}}"], "a/b"),
@@ -126,6 +127,11 @@ def test_classes_that_the_config_names_are_known(composed: Any) -> None:
         "+algorithm.policies={p9: {module: {class_path: mine.Net}}}", "+module.model_config.class=other.Part"
     )
     assert configured_classes(config) == ("mine.Net", "other.Part")
+
+
+def test_a_glob_in_a_class_path_vouches_for_nothing(composed: Any) -> None:
+    config = composed("module.class_path='*'", "module.model_config.class='mine.*'")
+    assert configured_classes(config) == ()
 
 
 def test_whether_the_module_is_used_at_all(composed: Any) -> None:

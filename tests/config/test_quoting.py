@@ -73,7 +73,7 @@ def test_any_text_is_quoted_so_that_it_is_read_as_it_is(path: str) -> None:
         assert read_back(path_override("source.path", path)) == path
 
 
-@pytest.mark.parametrize("key", ["source.path", "++base.path", "source.normalizer", "hydra.run.dir"])
+@pytest.mark.parametrize("key", ["source.path", "++base.path", "source.normalizer", "checkpoints_dir", "hydra.run.dir"])
 def test_home_is_expanded(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/one two")
     assert read_back(mend_path_override(f"{key}=~/x=1", sweep=False)) == "/home/one two/x=1"

@@ -89,6 +89,7 @@ def test_policy_ids_of_the_wrong_kind_get_one_line(sign: str, value: str, expect
     assert "\n" not in caught.value.subject
     assert expected in caught.value.expected
     assert found in str(caught.value)
+    assert caught.value.fix
 
 
 @pytest.mark.parametrize(("value", "fix"), [("p1", "'policy_ids=[p1]'"), ("[[p1,p2]]", "'policy_ids=[p1,p2]'")])
@@ -125,6 +126,15 @@ def test_what_to_type_instead(value: str, fix: str, read: Any) -> None:
         (["+export.onnx.atoll=1"], "did you mean export.onnx.atol?"),
         (["export.onnx.atol=small"], "a number"),
         (["+module.x=1"], "module.x"),
+        (["+export.onyx.atol=1"], "did you mean export.onnx?"),
+        (["export=[onnx]", "export.torch_export.atol=1"], "select it: 'export=[onnx,torch_export]'"),
+        (["export.onnx.atol=-1"], "export.onnx.atol=1e-5"),
+        (["export.torch_export.rtol=nan"], "export.torch_export.rtol=1e-5"),
+        (["evaluate.episodes=many"], "expected: a whole number\n  found: the text 'many'"),
+        (["evaluate.episodes.x=1"], "found: a mapping with x"),
+        (["restore.device=null"], "a device such as cpu"),
+        (["algorithm.policies.p0.module.inference_only=maybe"], "p0.module.inference_only=true or"),
+        (["source.policy_id=7"], "quote it as it is spelt: 'source.policy_id=\"7\"'"),
     ],
 )
 def test_faults(overrides: list[str], line: str, read: Any) -> None:
@@ -132,14 +142,16 @@ def test_faults(overrides: list[str], line: str, read: Any) -> None:
         read(*overrides)
     assert caught.value.exit_code == 2
     assert line in str(caught.value)
+    assert all((caught.value.subject, caught.value.expected, caught.value.found, caught.value.fix))
 
 
 def test_all_faults_come_in_one_error(read: Any) -> None:
     with pytest.raises(ConfigError) as caught:
-        read("policy_ids=p1", "select.roles=[infrence]", "evaluate.episodes=0", "export.onnx.atol=small")
+        read("policy_ids=p1", "select.roles=[infrence]", "evaluate.episodes=many", "export.onnx.atol=small", "envv=x")
     text = str(caught.value)
-    assert text.startswith("4 things")
-    assert all(key in text for key in ("policy_ids", "select.roles", "evaluate.episodes", "export.onnx.atol"))
+    assert text.startswith("5 things")
+    assert all(key in text for key in ("policy_ids", "select.roles", "evaluate.episodes", "export.onnx.atol", "envv"))
+    assert text.count("; fix: ") == 5
 
 
 def test_a_class_named_by_the_config_is_trusted(read: Any) -> None:
