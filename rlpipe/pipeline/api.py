@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
+from rlpipe.errors import ConfigError, closest, listed
 from rlpipe.pipeline.progress import NoProgress
 from rlpipe.pipeline.settings import (
     CheckpointSettings,
@@ -15,6 +16,9 @@ from rlpipe.pipeline.settings import (
     SelectSettings,
     SourceSettings,
 )
+from rlpipe.snapshot.ids import validate_policy_id
+from rlpipe.snapshot.snapshot import ROLES, Role
+from rlpipe.snapshot.texts import require_texts
 
 if TYPE_CHECKING:
     from rlpipe.pipeline.reports import Report
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
 
 Path: TypeAlias = str | os.PathLike[str]
 Roles: TypeAlias = Sequence[Literal["inference", "training"]]
+Name = TypeVar("Name", bound=str)
 DEFAULT_TARGETS = ("onnx", "torch_export")
 
 
@@ -58,17 +63,19 @@ def save(  # noqa: PLR0913 - each setting of the task by its name
         trust: Patterns of class paths that may be imported beside rlpipe's.
 
     Raises:
+        ConfigError: An argument is wrong; nothing was done.
         RlpipeError: The source cannot be read, or nothing can be written there.
     """
     from rlpipe.pipeline.tasks import save as task
 
+    if_exists = _choice("if_exists", if_exists, among=("error", "replace"))
     settings = RunSettings(
         task="save",
         source=_source(source, normalizer, policy_id),
         checkpoint=CheckpointSettings(backend=backend, path=os.fspath(path), if_exists=if_exists),
         select=_select(policy_ids, roles),
-        rename=dict(rename or {}),
-        trust=tuple(trust),
+        rename=_rename(rename),
+        trust=_trust(trust),
     )
     return task.run(settings, progress=NoProgress())
 
@@ -105,7 +112,7 @@ def restore(
         source=_source(source, normalizer, policy_id),
         select=_select(policy_ids, roles),
         restore=RestoreSettings(device=device),
-        trust=tuple(trust),
+        trust=_trust(trust),
     )
     return task.run(settings, progress=NoProgress())
 
@@ -145,7 +152,7 @@ def export(
         export=ExportSettings(targets=_targets(targets)),
         artifact_path=os.fspath(path),
         env=env,
-        trust=tuple(trust),
+        trust=_trust(trust),
     )
     return task.run(settings, progress=NoProgress())
 
@@ -170,7 +177,7 @@ def verify(source: Path, *, policy_ids: Sequence[str] | None = None, trust: Sequ
         task="verify",
         source=SourceSettings(path=os.fspath(source)),
         select=_select(policy_ids, None),
-        trust=tuple(trust),
+        trust=_trust(trust),
     )
     return task.run(settings, progress=NoProgress())
 
@@ -198,24 +205,59 @@ def get_checkpoint_info(
 
 
 def _source(source: Path, normalizer: str, policy_id: str | None) -> SourceSettings:
-    return SourceSettings(path=os.fspath(source), normalizer=normalizer, policy_id=policy_id)
+    if policy_id is not None:
+        validate_policy_id(policy_id)
+    return SourceSettings(path=os.fspath(source), normalizer=os.fspath(normalizer), policy_id=policy_id)
 
 
 def _select(policy_ids: Sequence[str] | None, roles: Roles | None) -> SelectSettings:
     return SelectSettings(
-        policy_ids=None if policy_ids is None else _several(policy_ids),
-        roles=None if roles is None else tuple(roles),
+        policy_ids=None if policy_ids is None else require_texts("policy_ids", policy_ids, of="policy ids"),
+        roles=None if roles is None else _roles(roles),
     )
 
 
-def _several(policy_ids: Sequence[str]) -> tuple[str, ...]:
-    # A lone text is a sequence of its letters, which nobody means.
-    return (policy_ids,) if isinstance(policy_ids, str) else tuple(policy_ids)
+def _roles(roles: Roles) -> tuple[Role, ...]:
+    texts = require_texts("roles", roles, of="roles")
+    return tuple(_choice("roles", text, among=ROLES) for text in texts)
+
+
+def _choice(name: str, value: object, *, among: Sequence[Name]) -> Name:
+    for known in among:
+        if value == known:
+            return known
+    near = closest(str(value), among)
+    fix = f"did you mean {near[0]!r}?" if near else f"choose one, such as {among[0]!r}"
+    raise ConfigError(name, expected=f"one of {listed(among)}", found=repr(value), fix=fix)
+
+
+def _rename(rename: Mapping[str, str] | None) -> dict[str, str]:
+    if not isinstance(rename, Mapping | None):
+        fix = "write rename={'p1': 'p7'}"
+        raise ConfigError("rename", expected="a mapping of ids", found=repr(rename), fix=fix)
+    for name in (*(rename or {}).keys(), *(rename or {}).values()):
+        validate_policy_id(name)
+    return dict(rename or {})
+
+
+def _trust(trust: Sequence[str]) -> tuple[str, ...]:
+    return () if trust in ((), []) else require_texts("trust", trust, of="class path patterns")
 
 
 def _targets(targets: Sequence[str] | Mapping[str, Any]) -> Mapping[str, Any]:
     from rlpipe.exporters.target import resolve
 
-    if isinstance(targets, Mapping):
-        return dict(targets)
-    return {target_id: resolve(target_id).Options() for target_id in _several(targets)}
+    ids = require_texts("targets", tuple(targets) if isinstance(targets, Mapping) else targets, of="targets")
+    found = {target_id: resolve(target_id) for target_id in ids}
+    if not isinstance(targets, Mapping):
+        return {target_id: target.Options() for target_id, target in found.items()}
+    for target_id, target in found.items():
+        _require_options(target_id, targets[target_id], target.Options)
+    return dict(targets)
+
+
+def _require_options(target_id: str, options: Any, expected: type[Any]) -> None:
+    if not isinstance(options, expected):
+        module = f"{expected.__module__}.{expected.__qualname__}"
+        fix = f"from {expected.__module__} import {expected.__qualname__}"
+        raise ConfigError(f"targets[{target_id!r}]", expected=f"{module}", found=repr(options), fix=fix)

@@ -13,6 +13,7 @@ from rlpipe.errors import SpecError
 from rlpipe.snapshot.selection import Selection
 from rlpipe.snapshot.snapshot import Snapshot
 from rlpipe.snapshot.spec import Spec
+from rlpipe.snapshot.texts import require_texts
 
 CONTAINER = "policies"
 """Name of the container inside an algorithm."""
@@ -44,11 +45,13 @@ def read_policies(
         arrays: See `read_checkpoint`.
 
     Raises:
+        ConfigError: The ids are no list of different, non-empty texts.
         CheckpointError: There is no checkpoint, or it is damaged.
         SelectionError: An id that is not there.
         SpecError: It holds no policies, or is a single one and ids are given.
         TieError: A chosen policy shares arrays with something that is not chosen.
     """
+    wanted = None if policy_ids is None else require_texts("policy_ids", policy_ids, of="policy ids")
     manifest = read_manifest(path)
     is_single = is_policy(manifest.spec)
     if not manifest.children and not is_single:
@@ -58,7 +61,7 @@ def read_policies(
     if is_single and policy_ids is not None:
         raise SpecError(f"{path} is one policy", expected="policy_ids=None", found=repr(policy_ids))
     container = find_component(path, CONTAINER) if CONTAINER in manifest.children else path
-    chosen = Selection(components=None if policy_ids is None else _ids(policy_ids))
+    chosen = Selection(components=wanted)
     root = read_checkpoint(container, chosen, arrays=arrays)
     if policy_ids is not None:
         root = Snapshot(_PLAIN_CONTAINER, children=root.children)
@@ -77,7 +80,3 @@ def build_policies(tree: PolicyTree, *, device: str, trust: tuple[str, ...]) -> 
     for policy in policies.values():
         policy.module.eval()
     return policies
-
-
-def _ids(policy_ids: Collection[str]) -> tuple[str, ...]:
-    return (policy_ids,) if isinstance(policy_ids, str) else tuple(policy_ids)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ def test_save_converts_and_chooses(checkpoint: Path, tmp_path: Path) -> None:
 
 
 def test_restore_gives_live_policies(checkpoint: Path) -> None:
-    report = rlpipe.restore(checkpoint, policy_ids="p1", device="cpu")
+    report = rlpipe.restore(checkpoint, policy_ids=["p1"], device="cpu")
     actions = report.policies["p1"].compute_actions(np.zeros((3, 4), np.float32))
     assert actions.shape == (3,)
     assert rlpipe.restore(checkpoint, device="meta").device == "meta"
@@ -59,3 +60,49 @@ def test_reading_changes_nothing(checkpoint: Path) -> None:
 def test_artifacts_are_no_source_of_policies(artifacts: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError):
         rlpipe.save(artifacts, tmp_path / "a")
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "found"),
+    [
+        ("policy_ids", [], "an empty list"),
+        ("policy_ids", ["p1", "p1"], "p1 more than once"),
+        ("policy_ids", "p1", "the text 'p1'"),
+        ("policy_ids", [["p1"]], "list ['p1']"),
+        ("policy_ids", ["p1", ""], "an empty text"),
+        ("policy_ids", {"p1": 1}, "dict {'p1': 1}"),
+        ("policy_ids", 1, "int 1"),
+        ("roles", [], "an empty list"),
+        ("roles", "inference", "the text 'inference'"),
+        ("roles", ["infer"], "'infer'"),
+        ("roles", ["inference", "inference"], "inference more than once"),
+        ("if_exists", "maybe", "'maybe'"),
+        ("rename", ["p1"], "['p1']"),
+        ("trust", "mine.Net", "the text 'mine.Net'"),
+        ("backend", "hdf6", "'hdf6'"),
+    ],
+)
+def test_wrong_arguments_are_refused_by_name(
+    argument: str, value: Any, found: str, checkpoint: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        rlpipe.save(checkpoint, tmp_path / "a", **{argument: value})
+    error = caught.value
+    assert argument in error.subject
+    assert error.found == found
+    assert error.fix
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize("value", [[], ["p1", "p1"], "p1", [1]])
+@pytest.mark.parametrize("read", [rlpipe.Policy.from_checkpoint, rlpipe.Algorithm.from_checkpoint])
+def test_policies_are_asked_for_as_strictly_everywhere(read: Any, value: Any, checkpoint: Path) -> None:
+    with pytest.raises(ConfigError, match="policy_ids"):
+        read(checkpoint, value)
+
+
+@pytest.mark.parametrize("targets", [[], {}, "onnx", ["onnx", "onnx"], {"onnx": {"atol": 1.0}}])
+def test_targets_are_asked_for_as_strictly(targets: Any, checkpoint: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="targets"):
+        rlpipe.export(checkpoint, tmp_path / "made", targets=targets)
+    assert not (tmp_path / "made").exists()
