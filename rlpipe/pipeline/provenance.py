@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 PACKAGES = ("numpy", "torch", "h5py", "onnx", "onnxruntime", "onnxscript", "gymnasium", "hydra-core")
 GIT_SECONDS = 5.0
 HASH_DIGITS = 12
-# An absolute path (POSIX, Windows, home) inside a longer text, up to a character that ends a value in an override.
-_EMBEDDED_PATH = re.compile(r"(?<![\w.\-/\\])(?:~[\\/]|/|[A-Za-z]:[\\/]|\\\\)[^\s,;'\"\[\]{}()=]+")
+_PATH_KEYS = frozenset({"path", "normalizer", "checkpoints_dir"})
+# An absolute path (POSIX, Windows, home) inside a longer text: behind a character that begins a value in an override,
+# up to one that ends it. A slash behind any other character is inside a name, as in `100%/a`.
+_EMBEDDED_PATH = re.compile(r"(?:^|(?<=[\s,;:=|&<>'\"`\[{(]))(?:~[\\/]|/|[A-Za-z]:[\\/]|\\\\)[^\s,;'\"\[\]{}()=]+")
 
 
 def provenance(settings: RunSettings) -> dict[str, Any]:
@@ -62,7 +64,7 @@ def relative_paths(value: Any) -> Any:
     if isinstance(value, str):
         return _relative_text(value)
     if isinstance(value, Mapping):
-        return {str(key): relative_paths(item) for key, item in value.items()}
+        return {str(key): _relative_value(str(key), item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [relative_paths(item) for item in value]
     return value
@@ -95,10 +97,16 @@ def _code_directory() -> Path:
     return checkout if (checkout / "conf" / "config.yaml").is_file() else Path.cwd()
 
 
+def _relative_value(key: str, value: Any) -> Any:
+    """The value of a key; where that holds one path, a relative one is kept, whatever characters are in it."""
+    is_path = key.rpartition(".")[2] in _PATH_KEYS and isinstance(value, str)
+    return value if is_path and not _leaves_directory(value) else relative_paths(value)
+
+
 def _relative_override(override: str) -> str:
     key, sign, value = override.partition("=")
     if len(value) >= 2 and value[0] == value[-1] and value[0] in "'\"":
-        return f"{key}{sign}{value[0]}{_relative_text(value[1:-1])}{value[-1]}"
+        return f"{key}{sign}{value[0]}{_relative_value(key, value[1:-1])}{value[-1]}"
     return f"{key}{sign}{_relative_text(value)}"
 
 

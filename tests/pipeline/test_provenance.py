@@ -53,6 +53,10 @@ def test_other_paths_become_a_name_with_a_content_hash(home: Path) -> None:
         ("restore.device=cuda:0", "restore.device=cuda:0"),
         ("~experiment", "~experiment"),
         ("source.path=runs/lr=0.1,seed=3", "source.path=runs/lr=0.1,seed=3"),
+        ("checkpoint.path='we ird=1,x[2](3)#ü%/o ut'", "checkpoint.path='we ird=1,x[2](3)#ü%/o ut'"),
+        ("checkpoint.path='a, /b = /c/x'", "checkpoint.path='a, /b = /c/x'"),
+        ("note=100%/a", "note=100%/a"),
+        ("note='see ({home}/x)'", "note='see (x)'"),
     ],
 )
 def test_overrides(home: Path, override: str, expected: str) -> None:
@@ -60,6 +64,14 @@ def test_overrides(home: Path, override: str, expected: str) -> None:
     (found,) = provenance(RunSettings(task="save", provenance=settings))["overrides"]
     assert found.startswith(expected)
     assert str(home) not in found
+
+
+@pytest.mark.parametrize("path", ["we ird=1,x[2](3)#ü%/o ut", "a /b", "a,/b", "x=/b", "x)/y", "x;'/y\"/z"])
+def test_relative_paths_stay_as_they_are(path: str, home: Path) -> None:
+    for key in ("path", "normalizer", "checkpoints_dir"):
+        assert relative_paths({key: path}) == {key: path}
+        assert relative_paths({key: str(home / "work" / path)}) == {key: path}
+        assert relative_paths({key: str(home / path)}) == {key: Path(path).name}
 
 
 @given(st.text(alphabet="abc/._- ~:=[],'\"\\", max_size=30))
