@@ -21,6 +21,7 @@ from rlpipe.importers.restricted.archive import Archive, is_zip
 from rlpipe.importers.restricted.numpy_names import KNOWN
 from rlpipe.importers.restricted.reader import loads
 from rlpipe.importers.restricted.torch_file import read_torch
+from rlpipe.snapshot.dtypes import logical_name
 from rlpipe.snapshot.state import Array
 
 DATA, WEIGHTS, VARIABLES, VERSION = "data", "policy.pth", "pytorch_variables.pth", "_stable_baselines3_version"
@@ -123,7 +124,7 @@ def open_model(path: Path) -> SavedModel:
         sha256=sha256_of(path),
         version=_version(archive),
         data=_json(archive, path.name),
-        weights={key.replace(COMPILED, ""): _as_float32(tensor) for key, tensor in tensors.items()},
+        weights=_weights(tensors, f"{WEIGHTS} in {path.name}"),
         variables=variables,
         compiled=any(COMPILED in key for key in tensors),
         skipped=tuple((name, _why_skipped(name)) for name in sorted(archive.names - _TAKEN - {VARIABLES})),
@@ -171,9 +172,29 @@ def _is_tensor(key: object, value: object) -> bool:
     return isinstance(key, str) and isinstance(value, np.ndarray)
 
 
+def _weights(tensors: Mapping[str, Array], subject: str) -> dict[str, Array]:
+    """The weights without the name of torch.compile in their keys."""
+    names: dict[str, list[str]] = {}
+    for key in tensors:
+        names.setdefault(key.replace(COMPILED, ""), []).append(key)
+    if clashes := [" and ".join(sorted(keys)) for keys in names.values() if len(keys) > 1]:
+        raise ForeignFormatError(
+            f"{subject} has weights that are one by name",
+            expected=f"each weight once, with or without {COMPILED}",
+            found=listed(clashes),
+            fix="save the model again, or take out the names that do not belong to it",
+        )
+    return {name: _as_float32(tensors[key]) for name, (key,) in names.items()}
+
+
+def is_floating(array: Array) -> bool:
+    """Whether the numbers are real floats of any width."""
+    return logical_name(array.dtype).startswith(("float", "bfloat"))
+
+
 def _as_float32(array: Array) -> Array:
     """Floats as float32, which is what Stable-Baselines3 itself makes of them when it loads a file."""
-    return array.astype(np.float32) if array.dtype.kind not in "biu" and array.dtype != np.float32 else array
+    return array.astype(np.float32) if is_floating(array) and array.dtype != np.float32 else array
 
 
 def _why_skipped(member: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from rlpipe.errors import ForeignFormatError
-from rlpipe.importers.libraries.stable_baselines3.weights import Entries, Weights, Widths
+from rlpipe.importers.libraries.stable_baselines3.weights import Entries, Weights, Widths, require_floats
 from rlpipe.policies.default_stages import OutputKind
 from rlpipe.snapshot.state import Array
 
@@ -170,7 +170,9 @@ def _log_std(weights: Weights, name: str, mean: Array) -> tuple[str, Entries]:
 def _log_alpha(variables: Mapping[str, Array]) -> Entries:
     """The logarithm of the entropy coefficient, where it was learned; a fixed one is a setting of training."""
     found = variables.get(LOG_ALPHA)
-    return {} if found is None or found.size != 1 else {"log_alpha": np.asarray(found, np.float32).reshape(1)}
+    if found is None or found.size != 1:
+        return {}
+    return {"log_alpha": np.asarray(require_floats(found, LOG_ALPHA), np.float32).reshape(1)}
 
 
 def _last(widths: Widths, inputs: int) -> int:

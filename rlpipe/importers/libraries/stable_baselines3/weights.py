@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from rlpipe.errors import ForeignFormatError, listed
+from rlpipe.importers.libraries.stable_baselines3.container import is_floating
 from rlpipe.snapshot.state import Array
 
 Entries: TypeAlias = dict[str, Array]
@@ -40,7 +41,7 @@ class Weights:
         """Take one tensor.
 
         Raises:
-            ForeignFormatError: It is not there, or has another number of dimensions.
+            ForeignFormatError: It is not there, has another number of dimensions, or holds no floats.
         """
         if name not in self._left or self._left[name].ndim != dimensions:
             found = f"shape {self._left[name].shape}" if name in self._left else f"only {listed(self._left)}"
@@ -51,7 +52,7 @@ class Weights:
                 fix="the policy is not a plain MlpPolicy, or the file was changed",
             )
         self.taken.append(name)
-        return self._left.pop(name)
+        return require_floats(self._left.pop(name), f"{name} of {self.subject}")
 
     def linear(self, prefix: str, key: str, *, inputs: int, outputs: int | None = None) -> Entries:
         """Take a linear layer and put it under another key.
@@ -127,3 +128,19 @@ class Weights:
                 found=listed(self._left),
                 fix="policies with custom networks cannot be imported; build an RLModule and load the weights into it",
             )
+
+
+def require_floats(array: Array, subject: str) -> Array:
+    """The array, if its numbers are real floats: what a network computes with.
+
+    Raises:
+        ForeignFormatError: They are whole, complex or truth values.
+    """
+    if not is_floating(array):
+        raise ForeignFormatError(
+            f"{subject} holds no floats",
+            expected="a float dtype, as the trainer saves weights",
+            found=str(array.dtype),
+            fix="the file was changed after training: save the model again with model.save()",
+        )
+    return array

@@ -188,3 +188,40 @@ def test_the_version_is_read_as_short_text(tmp_path: Path) -> None:
     assert len(open_model(path).version) == 40
     plain = json.loads(zipfile.ZipFile(GOLDEN / f"{SOURCE}.zip").read("data"))
     assert open_model(path).steps == plain["num_timesteps"]
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.int64, torch.bool, torch.uint8])
+@pytest.mark.parametrize("key", ["action_net.bias", "mlp_extractor.value_net.0.weight"])
+def test_weights_that_are_no_floats_are_refused_by_name(key: str, dtype: torch.dtype, tmp_path: Path) -> None:
+    def change(state: dict[str, Any]) -> None:
+        state[key] = torch.zeros(state[key].shape, dtype=dtype)
+
+    with pytest.raises(ForeignFormatError) as caught:
+        read(rewritten(SOURCE, tmp_path / "model.zip", weights=change), Options())
+    assert key in caught.value.subject
+    assert caught.value.found == str(dtype).removeprefix("torch.")
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_floats_of_any_width_become_float32(dtype: torch.dtype, tmp_path: Path) -> None:
+    def change(state: dict[str, Any]) -> None:
+        state.update({key: tensor.to(dtype) for key, tensor in state.items()})
+
+    model = open_model(rewritten(SOURCE, tmp_path / "model.zip", weights=change))
+    assert {array.dtype for array in model.weights.values()} == {np.dtype(np.float32)}
+
+
+def test_a_learned_entropy_coefficient_that_is_no_float_is_refused(tmp_path: Path) -> None:
+    variables = saved({"log_ent_coef": torch.zeros(1, dtype=torch.complex64)})
+    path = rewritten("sac", tmp_path / "model.zip", members={"pytorch_variables.pth": variables})
+    with pytest.raises(ForeignFormatError, match="log_ent_coef"):
+        read(path, Options())
+
+
+def test_two_names_of_one_weight_are_both_named(tmp_path: Path) -> None:
+    def change(state: dict[str, Any]) -> None:
+        state["_orig_mod.action_net.bias"] = torch.ones_like(state["action_net.bias"])
+
+    with pytest.raises(ForeignFormatError) as caught:
+        read(rewritten(SOURCE, tmp_path / "model.zip", weights=change), Options())
+    assert caught.value.found == "_orig_mod.action_net.bias and action_net.bias"
