@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rlpipe.checkpoint.directory import is_litter, locate
+from rlpipe.checkpoint.directory import locate
 from rlpipe.checkpoint.format import MANIFEST_NAME, MAX_MANIFEST_SIZE
+from rlpipe.checkpoint.litter import is_litter
 from rlpipe.checkpoint.manifest import Manifest
 from rlpipe.checkpoint.manifest_parser import parse_manifest
 from rlpipe.errors import CheckpointNotFoundError, IntegrityError, ManifestError, listed
@@ -158,13 +159,13 @@ def _not_found(directory: Path) -> CheckpointNotFoundError:
     if directory.is_dir():
         found = listed(each.name for each in directory.iterdir())
         found = f"a directory with {found}" if found else "an empty directory"
-        if _is_half_written(directory):
+        if is_half_written(directory):
             subject, fix = f"the checkpoint at {directory} is not whole", "take another copy, or save it again"
     elif directory.exists():
         found, fix = "a file", "give the directory of the checkpoint"
     return CheckpointNotFoundError(subject, expected=f"a directory with {MANIFEST_NAME}", found=found, fix=fix)
 
 
-def _is_half_written(directory: Path) -> bool:
+def is_half_written(directory: Path) -> bool:
     """Whether what lies there is what a save leaves before its manifest."""
     return any(True for _ in directory.glob("state.*")) or any(True for _ in directory.glob(f"*/{MANIFEST_NAME}"))
