@@ -10,6 +10,7 @@ from pathlib import Path
 from rlpipe.checkpoint.component import Component, open_tree, unlisted
 from rlpipe.checkpoint.format import VERSION
 from rlpipe.checkpoint.manifest import Manifest
+from rlpipe.checkpoint.steady import steadily
 from rlpipe.snapshot.identity import FINGERPRINT_DIGITS
 from rlpipe.snapshot.skeleton import Json
 from rlpipe.snapshot.snapshot import Role
@@ -108,7 +109,7 @@ def inspect_checkpoint(path: str | os.PathLike[str]) -> ComponentInfo:
         FormatVersionError: It was written by a newer rlpipe.
         IntegrityError: A component is missing, or is not the one that its parent lists.
     """
-    return _info(open_tree(Path(path)))
+    return steadily(Path(path), lambda directory: _info(open_tree(directory)))
 
 
 def _info(component: Component) -> ComponentInfo:

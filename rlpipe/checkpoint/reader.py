@@ -12,6 +12,7 @@ from rlpipe.backends.extents import read_all_arrays, read_arrays
 from rlpipe.checkpoint.component import Component, open_manifest, open_tree
 from rlpipe.checkpoint.directory import locate
 from rlpipe.checkpoint.manifest import Manifest
+from rlpipe.checkpoint.steady import steadily
 from rlpipe.checkpoint.ties import Infos, refuse_ties_to_unread, shared_infos
 from rlpipe.errors import IntegrityError, SelectionError
 from rlpipe.snapshot.dtypes import logical_name
@@ -35,7 +36,7 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
         ManifestError: The manifest breaks the format.
         FormatVersionError: It was written by a newer rlpipe.
     """
-    return open_manifest(locate(Path(path)))[0]
+    return steadily(Path(path), open_manifest)[0]
 
 
 def read_checkpoint(
@@ -62,7 +63,11 @@ def read_checkpoint(
         SelectionError: A pattern of the selection matches nothing.
         TieError: Only some members of a tied set are selected.
     """
-    root = open_tree(Path(path), selection.passes_through)
+    return steadily(Path(path), lambda directory: _read(directory, selection, arrays))
+
+
+def _read(path: Path, selection: Selection, arrays: Literal["verify", "none"]) -> Snapshot:
+    root = open_tree(path, selection.passes_through)
     _require_components(root, selection)
     infos = shared_infos(root)
     if selection.ties == "keep":

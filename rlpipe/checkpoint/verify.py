@@ -9,10 +9,10 @@ from pathlib import Path
 
 from rlpipe.backends.extents import damaged_parts
 from rlpipe.checkpoint.component import Component, open_manifest, require_listed, require_present, unlisted
-from rlpipe.checkpoint.directory import locate
 from rlpipe.checkpoint.format import MANIFEST_NAME
 from rlpipe.checkpoint.manifest import Manifest
 from rlpipe.checkpoint.reader import read_checkpoint
+from rlpipe.checkpoint.steady import steadily
 from rlpipe.errors import CheckpointError
 from rlpipe.snapshot.snapshot import below
 
@@ -79,14 +79,17 @@ def verify_checkpoint(path: str | os.PathLike[str]) -> VerifyReport:
     Raises:
         CheckpointNotFoundError: There is nothing, a file, or an empty directory at the path.
     """
-    directory = locate(Path(path))
+    return steadily(Path(path), lambda directory: _verify(Path(path), directory), is_sound=lambda report: report.ok)
+
+
+def _verify(path: Path, directory: Path) -> VerifyReport:
     if not directory.is_dir() or not any(directory.iterdir()):
         open_manifest(directory)
     checked = list(_check(directory, "", ""))
     findings = [finding for each in checked for finding in each.findings]
     findings = findings or list(_check_as_one(directory))
     notes = tuple(note for each in checked for note in each.notes)
-    return VerifyReport(Path(path), tuple(findings), notes, len(checked), sum(each.nbytes for each in checked))
+    return VerifyReport(path, tuple(findings), notes, len(checked), sum(each.nbytes for each in checked))
 
 
 def _check(directory: Path, path: str, expected: str) -> Iterator[_Checked]:
