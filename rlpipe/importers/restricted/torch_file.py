@@ -112,9 +112,7 @@ def _read_legacy(data: bytes, subject: str) -> Any:
     return load_next(stream, subject=subject, known=_TENSORS, persistent=_storages(lambda key, _: raw[key]))
 
 
-def _legacy_numbers(
-    stream: io.BytesIO, keys: Any, dtypes: Mapping[str, _DType], subject: str
-) -> dict[str, bytes]:
+def _legacy_numbers(stream: io.BytesIO, keys: Any, dtypes: Mapping[str, _DType], subject: str) -> dict[str, bytes]:
     """Key -> the numbers of its storage: a count of eight bytes, then as many elements, in the order of the keys."""
     if type(keys) is not list or sorted(map(str, keys)) != sorted(dtypes):
         raise _not_torch(subject, "storages other than those that its tensors name")

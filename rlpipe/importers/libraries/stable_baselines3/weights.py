@@ -14,6 +14,7 @@ Entries: TypeAlias = dict[str, Array]
 Widths: TypeAlias = tuple[int, ...]
 """Sizes of the hidden layers."""
 
+
 class Weights:
     """The tensors of a policy that no one has taken yet.
 

@@ -43,7 +43,11 @@ def changed(source: str, **attributes: Any) -> bytes:
     """The golden statistics with something else in them."""
     known = read_statistics(statistics_of(source))
     values: dict[str, Any] = {
-        "mean": known.mean, "var": known.var, "count": known.count, "clip_obs": known.clip, "epsilon": known.eps
+        "mean": known.mean,
+        "var": known.var,
+        "count": known.count,
+        "clip_obs": known.clip,
+        "epsilon": known.eps,
     }
     return vec_normalize(**{**values, "old_obs": known.last_raw, **attributes})
 
