@@ -54,6 +54,8 @@ def parse_manifest(text: str, file: str) -> tuple[Manifest, str]:
         return _manifest(fields), fields["manifest_hash"].text()
     except RecursionError:
         root.fail("less nesting", found="nesting without end")
+    except MemoryError:
+        root.fail("less of everything", found="more than fits into memory")
 
 
 def _require_version(root: Node) -> None:
@@ -116,7 +118,8 @@ def _spec(node: Node) -> Spec:
 
 
 def _plain(node: Node) -> dict[str, Json]:
-    node.mapping()
+    if not isinstance(node.value, dict):
+        node.fail("an object")
     return cast("dict[str, Json]", node.value)
 
 

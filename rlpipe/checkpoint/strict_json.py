@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import isfinite
@@ -15,6 +16,9 @@ Json: TypeAlias = Any
 
 MAX_INTEGER = 2**53
 """Numbers beyond this are not exact in every JSON reader; no size or offset comes near."""
+
+_MAX_VALUES, _BYTES_PER_VALUE = 100_000, 16
+"""A value takes up to a hundred times its text in memory; those of an array take 16 bytes of text each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,18 +101,27 @@ class Node:
         return str(text)
 
 
+def excess(text: str) -> str:
+    """How many values a text holds, if they are too many to be parsed; else ""."""
+    values = sum(map(text.count, "[{,"))
+    limit = _MAX_VALUES + len(text) // _BYTES_PER_VALUE
+    return f"about {values} values, where {limit} would do" if values > limit else ""
+
+
 def parse(text: str, file: str) -> Node:
-    """The root node of a text: JSON without doubled names, NaN, Infinity, or endless nesting.
+    """The root node of a text: JSON without doubled names, NaN, Infinity, endless nesting, or far too many values.
 
     Raises:
         ManifestError: The text is anything else.
     """
+    if found := excess(text):
+        Node(None, file).fail("fewer values", found=found)
 
     def members(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
         found = dict(pairs)
         if len(found) < len(pairs):
-            names = [name for name, _ in pairs]
-            Node(None, file).fail("each name once", found=f"twice: {listed({n for n in names if names.count(n) > 1})}")
+            doubled = [name for name, times in Counter(name for name, _ in pairs).items() if times > 1]
+            Node(None, file).fail("each name once", found=f"twice: {listed(doubled)}")
         return found
 
     def constant(name: str) -> NoReturn:
@@ -121,6 +134,8 @@ def parse(text: str, file: str) -> Node:
         value = json.loads(text, object_pairs_hook=members, parse_constant=constant, parse_float=number)
     except RecursionError:
         Node(None, file).fail("less nesting", found="nesting without end")
+    except MemoryError:
+        Node(None, file).fail("fewer values", found="more than fit into memory")
     except ValueError as error:
         if isinstance(error, ManifestError):
             raise

@@ -15,7 +15,7 @@ from rlpipe.checkpoint.directory import IfExists, staged, sync_directory, write_
 from rlpipe.checkpoint.fit import require_read
 from rlpipe.checkpoint.format import MANIFEST_NAME, MAX_MANIFEST_SIZE
 from rlpipe.checkpoint.manifest import ArrayFile, Manifest, Origin, seal
-from rlpipe.checkpoint.strict_json import Json, require_plain
+from rlpipe.checkpoint.strict_json import Json, excess, require_plain
 from rlpipe.checkpoint.ties import TreeTies, tree_ties
 from rlpipe.errors import ManifestError, UnsupportedStateError
 from rlpipe.snapshot.identity import ArrayIdentity, hash_state, identify
@@ -161,12 +161,13 @@ def _blocks(part: Snapshot, aliases: Mapping[str, str]) -> list[Block]:
 def _write_manifest(manifest: Manifest, directory: Path, path: str) -> str:
     """Write the manifest; returns its hash."""
     text, digest = seal(manifest.to_json())
-    if len(text) > MAX_MANIFEST_SIZE:
+    found = f"{len(text)} bytes" if len(text) > MAX_MANIFEST_SIZE else excess(text)
+    if found:
         raise UnsupportedStateError(
             f"what is no array in {path or 'the root'} is too much",
             expected=f"at most {MAX_MANIFEST_SIZE} bytes of plain values and metadata",
-            found=f"{len(text)} bytes",
-            fix="keep large bytes values as uint8 arrays",
+            found=found,
+            fix="keep large bytes values as uint8 arrays, and long lists of numbers as arrays too",
         )
     write_text(directory / MANIFEST_NAME, text)
     return digest

@@ -22,6 +22,7 @@ from rlpipe.errors import ManifestError
         "[1e999]",
         '{"a":1,"a":1}',
         "[" * 100_000,
+        "[" + "[]," * 100_000 + "[]]",
         "\ufeff{}",
     ],
 )
@@ -33,6 +34,11 @@ def test_what_is_not_strict_json_is_refused(text: str) -> None:
 def test_doubled_names_are_named() -> None:
     with pytest.raises(ManifestError, match="twice: b"):
         parse('{"x":{"a":1,"b":1,"b":2}}', "file.json")
+
+
+def test_doubled_names_are_counted_in_one_go() -> None:
+    with pytest.raises(ManifestError, match="twice: a"):
+        parse("{" + '"a":"a value of some length",' * 100_000 + '"b":1}', "file.json")
 
 
 def test_good_json_is_its_value() -> None:

@@ -209,6 +209,9 @@ class TestWhatCouldNotBeReadBackIsRefused:
         self.refused(of({"a": np.zeros((1,) * 40)}), tmp_path, UnsupportedStateError, "checkpoint=pickle")
         write_checkpoint(of({"a": np.zeros((1,) * 40)}), tmp_path / "ckpt", backend="pickle")
 
+    def test_a_list_that_should_be_an_array(self, tmp_path: Path) -> None:
+        self.refused(policy(0, more=[1] * 200_000), tmp_path, UnsupportedStateError, "as arrays too")
+
     def test_too_much_that_is_no_array(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(writer, "MAX_MANIFEST_SIZE", 1000)
         self.refused(of({"a": b"x" * 1000}), tmp_path, UnsupportedStateError, "uint8 arrays")
