@@ -177,6 +177,8 @@ def _opened(path: Path, size: int) -> Iterator[int]:
     try:
         _require_size(descriptor, size, path)
         yield descriptor
+    except OSError as error:
+        raise _damage(path, f"it cannot be read: {error.strerror}", expected="a readable file") from error
     finally:
         os.close(descriptor)
 

@@ -150,8 +150,15 @@ def _read(file: Path) -> bytes:
 def unlisted(directory: Path, manifest: Manifest) -> list[str]:
     """Names of directories that look like components and that the manifest does not list."""
     with os.scandir(directory) as found:
-        names = sorted(each.name for each in found if each.is_dir() and each.name not in manifest.children)
+        names = sorted(each.name for each in found if each.name not in manifest.children and _is_directory(each))
     return [name for name in names if not is_litter(Path(name)) and (directory / name / MANIFEST_NAME).is_file()]
+
+
+def _is_directory(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that leads to itself
+        return False
 
 
 def _not_found(directory: Path) -> CheckpointNotFoundError:
