@@ -81,7 +81,7 @@ def _canonical(value: Any, path: str) -> Any:
         return _canonical_dict(value, path)
     if isinstance(value, (list, tuple)):
         return _canonical_sequence(value, path)
-    if isinstance(value, (np.ndarray, np.generic)):
+    if isinstance(value, (np.ndarray, np.generic)) and not isinstance(value, np.ma.MaskedArray):  # a mask would be lost
         return _canonical_array(np.asarray(value), path)
     if type(value) in _PLAIN:
         return value
@@ -164,7 +164,8 @@ def from_entries(found: Mapping[str, Any]) -> State:
         for name in parents:
             node = node.setdefault(name, {})
             if not isinstance(node, dict):
-                raise UnsupportedStateError(f"{key} goes on below a value", expected="a dict there", found=repr(node))
+                found_there = type(node).__name__
+                raise UnsupportedStateError(f"{key} goes on below a value", expected="a dict there", found=found_there)
         if isinstance(node.get(last), dict) and node[last]:
             raise UnsupportedStateError(f"{key} names a value and a dict", expected="one of them", found="both")
         node[last] = found[key]
