@@ -53,7 +53,7 @@ def renamed_field(old: str, new: str) -> Callable[[Path], None]:
     return edited(lambda fields: fields["arrays"][W].update({new: fields["arrays"][W].pop(old)}))
 
 
-HOSTILE: Mapping[str, Callable[[Path], None]] = {
+HOSTILE: Mapping[str, Callable[[Path], Any]] = {
     "doubled name at the top": lambda file: (
         file.write_text(file.read_text().replace("{\n", '{\n"ties":[],\n', 1)) and None
     ),
@@ -104,8 +104,8 @@ HOSTILE: Mapping[str, Callable[[Path], None]] = {
     "a version that is true": edited(lambda fields: fields.update(version=True)),
     "a version that is text": edited(lambda fields: fields.update(version="0")),
     "an endless file": lambda file: os.truncate(file, MAX_MANIFEST_SIZE + 1),
-    "another encoding": lambda file: file.write_bytes(file.read_text().encode("utf-16")) and None,
-    "nothing": lambda file: file.write_bytes(b"") and None,
+    "another encoding": lambda file: file.write_bytes(file.read_text().encode("utf-16")),
+    "nothing": lambda file: file.write_bytes(b""),
 }
 """Name -> what is done to the manifest of a policy."""
 
