@@ -269,11 +269,12 @@ def run(folder: Path, ending: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    ("ending", "code"), [("", 0), ("raise ZeroDivisionError", 1), ("sys.exit(7)", 7), ("raise KeyboardInterrupt", 1)]
+    ("ending", "codes"),
+    [("", {0}), ("raise ZeroDivisionError", {1}), ("sys.exit(7)", {7}), ("raise KeyboardInterrupt", {1, -2, 130})],
 )
-def test_the_end_of_the_process_waits_for_the_save(tmp_path: Path, ending: str, code: int) -> None:
+def test_the_end_of_the_process_waits_for_the_save(tmp_path: Path, ending: str, codes: set[int]) -> None:
     done = run(tmp_path, f"saver.save(snapshot, step=3)\n{ending}")
-    assert done.returncode == code, done.stderr
+    assert done.returncode in codes, done.stderr
     assert latest(tmp_path).checkpoint.step == 3
     assert [each.name for each in tmp_path.iterdir()] == ["step-3"]
 
@@ -302,7 +303,7 @@ if os.fork() == 0:
 assert os.wait()[1] == 0
 """
     done = run(tmp_path, ending)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0, done.stderr
     assert latest(tmp_path).checkpoint.step == 1
 
 
