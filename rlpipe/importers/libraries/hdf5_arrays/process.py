@@ -13,7 +13,7 @@ from typing import Any
 from rlpipe.errors import ForeignFormatError, UnsafePayloadError
 from rlpipe.importers.libraries.hdf5_arrays import survey
 
-_MEMORY = 64 * 2**20
+MEMORY = 64 * 2**20
 _SECONDS, _SECONDS_PER_BYTE = 1.2, 0.3e-6
 """Of the processor. A dataset takes 0.1 ms and at least 500 bytes."""
 
@@ -28,13 +28,12 @@ def surveyed(path: Path, size: int) -> dict[str, Any]:
         ForeignFormatError: The HDF5 library cannot read it.
         UnsafePayloadError: It takes more time, memory or objects than an honest file, or the library crashed.
     """
-    seconds = _SECONDS + _SECONDS_PER_BYTE * size
     job = {
         "path": os.fspath(path.absolute()),
         # An isolated process does not see packages of the user's own or of PYTHONPATH.
         "search": [entry for entry in sys.path if entry],
-        "memory": _MEMORY,
-        "seconds": seconds,
+        "memory": MEMORY,
+        "seconds": seconds_for(size),
     }
     command = [sys.executable, "-I", "-S", survey.__file__]
     try:
@@ -53,9 +52,12 @@ def surveyed(path: Path, size: int) -> dict[str, Any]:
         raise ForeignFormatError(
             f"{path.name} is not read", expected=f"a Python at {sys.executable}", found=str(error)
         ) from None
-    if done.returncode:
-        raise _unsafe(path, _death(done.returncode, seconds))
-    return _answer(path, done.stdout)
+    return answer_of(path, done.returncode, done.stdout, size)
+
+
+def seconds_for(size: int) -> float:
+    """Time of the processor for a file of so many bytes."""
+    return _SECONDS + _SECONDS_PER_BYTE * size
 
 
 def _environment() -> dict[str, str]:
@@ -64,22 +66,26 @@ def _environment() -> dict[str, str]:
     return kept | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
-def _death(code: int, seconds: float) -> str:
+def answer_of(path: Path, code: int, text: str, size: int) -> dict[str, Any]:
+    """What a process said before it ended with an exit code; below zero is the signal that killed it.
+
+    Raises:
+        ForeignFormatError: The HDF5 library cannot read the file.
+        UnsafePayloadError: The process was stopped, or crashed.
+    """
     if code == -getattr(signal, "SIGPROF", 0):
-        return f"no end within {seconds:.1f} s"
-    return f"a crash of the HDF5 library (exit code {code})"
-
-
-def _answer(path: Path, text: str) -> dict[str, Any]:
+        raise _unsafe(path, f"no end within {seconds_for(size):.1f} s")
+    if code:
+        raise _unsafe(path, f"a crash of the HDF5 library (exit code {code})")
     try:
-        answer = json.loads(text)
+        answer: dict[str, Any] = json.loads(text)
     except ValueError:
         raise _unsafe(path, "an answer that is cut") from None
     if "unsafe" in answer:
         raise _unsafe(path, answer["unsafe"])
     if "damaged" in answer:
         raise damaged(path, answer["damaged"])
-    return dict(answer)
+    return answer
 
 
 def damaged(path: Path, found: str) -> ForeignFormatError:

@@ -39,9 +39,7 @@ class Survey:
 
     def __init__(self, h5py: Any, path: str) -> None:
         self.h5 = h5py
-        access = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
-        access.set_file_locking(False, ignore_when_disabled=True)
-        self.file = h5py.h5f.open(path.encode("utf-8", "surrogateescape"), h5py.h5f.ACC_RDONLY, access)
+        self.path = path
         self.types = _types(h5py)
         self.groups: set[int] = set()
         self.objects = self.text = 0
@@ -50,7 +48,10 @@ class Survey:
 
     def run(self) -> dict[str, list[Any]]:
         """The answer."""
-        self._visit_group(self.h5.h5o.open(self.file, b"/"), ())
+        access = self.h5.h5p.create(self.h5.h5p.FILE_ACCESS)
+        access.set_file_locking(False, ignore_when_disabled=True)
+        file = self.h5.h5f.open(self.path.encode("utf-8", "surrogateescape"), self.h5.h5f.ACC_RDONLY, access)
+        self._visit_group(self.h5.h5o.open(file, b"/"), ())
         return self.found
 
     def _visit_group(self, group: Any, path: tuple[str, ...]) -> None:
@@ -166,7 +167,7 @@ def _types(h5py: Any) -> dict[tuple[int, int], list[tuple[str, Any]]]:
     return found
 
 
-def _limit(memory: int, seconds: float) -> None:
+def limit(memory: int, seconds: float) -> None:
     """From here on so much more memory and time of the processor, where the system can hold a process to that."""
     try:
         import resource
@@ -183,6 +184,19 @@ def _limit(memory: int, seconds: float) -> None:
     signal.setitimer(signal.ITIMER_PROF, seconds)
 
 
+def answer_for(h5py: Any, path: str) -> dict[str, Any]:
+    """The answer for a file, whatever is in it."""
+    survey = Survey(h5py, path)
+    try:
+        return survey.run()
+    except TooMuchError as error:
+        return {"unsafe": str(error)}
+    except MemoryError:
+        return {"unsafe": "a need for more memory than an honest file has"}
+    except Exception as error:  # noqa: BLE001 - h5py raises anything for bytes that are wrong
+        return {"damaged": f"{survey.place or '/'}: {error}"[:300]}
+
+
 def main() -> None:
     """Do the job that stands on stdin."""
     job = json.load(sys.stdin)
@@ -191,27 +205,8 @@ def main() -> None:
 
     types_are_made = _types(h5py)  # what they take must not count
     del types_are_made
-    _limit(job["memory"], job["seconds"])
-    try:
-        answer = surveyed(h5py, job["path"])
-    except TooMuchError as error:
-        answer = {"unsafe": f"{error}"}
-    except MemoryError:
-        answer = {"unsafe": f"a need for more than {job['memory']} bytes of memory"}
-    except Exception as error:  # noqa: BLE001 - h5py raises anything for bytes that are wrong
-        answer = {"damaged": f"{type(error).__name__}: {error}"[:300]}
-    json.dump(answer, sys.stdout)
-
-
-def surveyed(h5py: Any, path: str) -> dict[str, Any]:
-    """The answer for a file; what h5py raises gets the place in the file for a note."""
-    survey = Survey(h5py, path)
-    try:
-        return survey.run()
-    except (TooMuchError, MemoryError):
-        raise
-    except Exception as error:
-        raise RuntimeError(f"{survey.place or '/'}: {error}") from error
+    limit(job["memory"], job["seconds"])
+    json.dump(answer_for(h5py, job["path"]), sys.stdout)
 
 
 if __name__ == "__main__":
