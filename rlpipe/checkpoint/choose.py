@@ -180,12 +180,13 @@ def damage_of(path: Path) -> str:
 
 def _cut_short(directory: Path) -> str:
     for component in open_tree(directory).walk():
-        file = component.manifest.file
-        if file is None:
+        record = component.manifest.file.record if component.manifest.file else None
+        if record is None:
             continue
-        size = (component.directory / file.record.name).stat().st_size
-        if size != file.record.size:
-            return f"{component.directory / file.record.name} has {size} of {file.record.size} bytes"
+        file = Path(component.directory) / record.name
+        size = file.stat().st_size
+        if size != record.size:
+            return f"{file} has {size} of {record.size} bytes"
     return ""
 
 

@@ -1,6 +1,6 @@
 """A program that does things to folders of checkpoints, and fails or kills each of their calls to the system.
 
-    python -m tests.checkpoint.faults errors|kills <scenario> <empty directory> <seed> <at most so many kills>
+    python -m tests.checkpoint.faults both|kills <scenario> <empty directory> <seed> <at most so many kills>
 
 It replaces functions of `os` and of libc in its own process, which is why it is a program: nothing of rlpipe is
 replaced, and it has one thread, so that it can fork. An audit hook proves that no file is opened for writing, and no
@@ -17,6 +17,7 @@ import os
 import random
 import shutil
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -63,6 +64,12 @@ def fails(number: int) -> Act:
     return act
 
 
+class _Here(threading.local):
+    """Whether this thread is in a call that is counted."""
+
+    is_inside = False
+
+
 class Fault:
     """What happens at which call.
 
@@ -76,22 +83,24 @@ class Fault:
         self.at: int | None = None
         self.act: Act = fails(0)
         self.seen: list[str] | None = None
-        self.inside = 0
+        self.here = _Here()
+        self.lock = threading.Lock()
 
     def call(self, name: str, function: Any, arguments: tuple[Any, ...], more: dict[str, Any]) -> Any:
-        if self.seen is None or self.inside:
+        if self.seen is None or self.here.is_inside:
             return function(*arguments, **more)
-        self.seen.append(name)
-        self.inside += 1
-        try:
+        with self.lock:
+            self.seen.append(name)
             is_hit = len(self.seen) - 1 == self.at
+        self.here.is_inside = True
+        try:
             return self.act(name, function, arguments, more) if is_hit else function(*arguments, **more)
         finally:
-            self.inside -= 1
+            self.here.is_inside = False
 
     def audit(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Fail on a change to the disk that `call` knows nothing of."""
-        if self.seen is None or self.inside:
+        if self.seen is None or self.here.is_inside:
             return
         is_open = event == "open" and isinstance(arguments[2], int) and arguments[2] & _WRITING
         if is_open or event in _NAMES:
@@ -179,8 +188,8 @@ def dies(*_: Any) -> Any:
 
 def dies_inside(name: str, function: Any, arguments: tuple[Any, ...], more: dict[str, Any]) -> Any:
     """The process is killed in the middle of a write, or after any other call."""
-    if name == "write":
-        function(arguments[0], bytes(arguments[1])[: len(arguments[1]) // 2])
+    if name in ("write", "pwrite"):
+        function(arguments[0], bytes(arguments[1])[: len(arguments[1]) // 2], *arguments[2:])
     else:
         function(*arguments, **more)
     os.kill(os.getpid(), 9)
@@ -220,7 +229,9 @@ class Campaign:
         if failure is None:
             assert all(found.get(name) == self.after[name] for name in self.after), "it failed in silence"
         else:
-            assert any(os.strerror(each) in str(failure) or "no luck" in str(failure) for each in ERRORS), failure
+            assert any(text in str(failure) for text in ("no luck", *map(os.strerror, (*ERRORS, errno.EEXIST)))), (
+                failure
+            )
             is_clean = set(names_in(place)) <= {*found, *names_in(self.template)} or self.calls[at] in REMOVALS
             assert is_clean or act is fails_late or found == self.after, "a failure left something"
         self.require_sound(place)
@@ -279,8 +290,9 @@ def main(mode: str, name: str, directory: str, seed: str, at_most: str) -> None:
     scenario = SCENARIOS[name]
     install(can_exchange=scenario.can_exchange)
     campaign = Campaign(scenario, Path(directory))
-    points = run_errors(campaign) if mode == "errors" else run_kills(campaign, int(seed), int(at_most))
-    sys.stdout.write(json.dumps({"points": points, "calls": Counter(campaign.calls)}))
+    errors = 0 if mode == "kills" else run_errors(campaign)
+    kills = run_kills(campaign, int(seed), int(at_most))
+    sys.stdout.write(json.dumps({"errors": errors, "kills": kills, "calls": Counter(campaign.calls)}))
 
 
 if __name__ == "__main__":

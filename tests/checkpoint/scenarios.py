@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from rlpipe.checkpoint.directory import locate
 from rlpipe.checkpoint.litter import _machine
 from rlpipe.checkpoint.reader import read_checkpoint
@@ -18,6 +20,9 @@ from rlpipe.snapshot import Selection, merge
 from tests.checkpoint.components import policy, tree
 
 Contents: TypeAlias = dict[str, Any]
+
+LARGE = 2_500_000
+"""Numbers of an array that no backend writes at once."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,12 @@ def _one(folder: Path) -> None:
 
 def _write(folder: Path) -> object:
     return write_checkpoint(tree(1), folder / "ckpt", if_exists="replace")
+
+
+def _large(folder: Path) -> object:
+    """Written in many calls, perhaps by several threads."""
+    weight = np.arange(LARGE, dtype=np.float32)
+    return write_checkpoint(policy(1, weight=weight), folder / "ckpt", if_exists="replace")
 
 
 def _litter(folder: Path) -> None:
@@ -97,6 +108,7 @@ SCENARIOS = {
     "new": Scenario(_nothing, _write),
     "replacing": Scenario(_one, _write),
     "replacing by two renames": Scenario(_one, _write, can_exchange=False),
+    "large": Scenario(_one, _large),
     "sweeping": Scenario(_litter, _write),
     "subset save into a base": Scenario(_base_and_other, _subset_save),
     "slim save": Scenario(_base_and_other, _slim_save),

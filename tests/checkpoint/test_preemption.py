@@ -197,37 +197,46 @@ with Preemption(way=way) as preemption, AsyncSaver(Series(folder=folder)) as sav
 """
 
 _WRITE = """
-import sys
+import os, signal, sys
 from pathlib import Path
 import numpy as np
 from rlpipe.checkpoint.preemption import Preemption
 from rlpipe.checkpoint.writer import write_checkpoint
 from rlpipe.snapshot import Snapshot, Spec
-state = {"w": np.zeros(300_000_000, np.uint8)}
-snapshot = Snapshot(Spec("rlpipe.Any"), state, {"w": "inference"})
+fsync = os.fsync
+def signalled(descriptor):
+    os.fsync = fsync
+    signal.raise_signal(signal.SIGTERM)
+    fsync(descriptor)
+os.fsync = signalled
+snapshot = Snapshot(Spec("rlpipe.Any"), {"w": np.zeros(9)}, {"w": "inference"})
+print("running", flush=True)
 with Preemption(way=sys.argv[2]):
-    print("running", flush=True)
     write_checkpoint(snapshot, Path(sys.argv[1]) / "x")
 """
 
 
-def terminated(program: str, folder: Path, way: str) -> int:
+def ended(program: str, folder: Path, way: str, *, terminate: bool) -> None:
     command = [sys.executable, "-c", program, str(folder), way]
     with subprocess.Popen(
-        command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        command,
+        cwd=Path(__file__).parents[2],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     ) as child:
         assert child.stdout is not None
         child.stdout.readline()
-        child.terminate()
+        if terminate:
+            child.terminate()
         assert child.wait(100) == 143
         assert child.stderr is not None
         assert child.stderr.read() == b""
-        return int(child.returncode)
 
 
 @pytest.mark.parametrize("way", ["finish", "abandon"])
 def test_a_training_loop(tmp_path: Path, way: str) -> None:
-    terminated(_LOOP, tmp_path, way)
+    ended(_LOOP, tmp_path, way, terminate=True)
     found = latest(tmp_path)
     assert (found.checkpoint.step == 10**6) == (way == "finish")
     assert found.notes == ()
@@ -235,12 +244,12 @@ def test_a_training_loop(tmp_path: Path, way: str) -> None:
 
 
 def test_a_save_that_runs_is_finished(tmp_path: Path) -> None:
-    terminated(_WRITE, tmp_path, "finish")
+    ended(_WRITE, tmp_path, "finish", terminate=False)
     assert verify_checkpoint(tmp_path / "x").ok
 
 
 def test_a_save_that_runs_is_abandoned(tmp_path: Path) -> None:
-    terminated(_WRITE, tmp_path, "abandon")
+    ended(_WRITE, tmp_path, "abandon", terminate=False)
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(CheckpointNotFoundError):
         latest(tmp_path)
