@@ -54,9 +54,7 @@ def renamed_field(old: str, new: str) -> Callable[[Path], None]:
 
 
 HOSTILE: Mapping[str, Callable[[Path], Any]] = {
-    "doubled name at the top": lambda file: (
-        file.write_text(file.read_text().replace("{\n", '{\n"ties":[],\n', 1))
-    ),
+    "doubled name at the top": lambda file: file.write_text(file.read_text().replace("{\n", '{\n"ties":[],\n', 1)),
     "doubled name inside": raw("metadata", '{"a":1,"a":2}'),
     "doubled array": raw("arrays", '{"a":{"alias":"b","role":"training"},"a":{"alias":"b","role":"training"}}'),
     "very many doubled names": raw("metadata", "{" + '"a":1,' * 300_000 + '"b":1}'),

@@ -99,6 +99,7 @@ def read_hdf5_by_forks() -> Callable[[Path], Any]:
     """The importer of HDF5 files; its other process is a fork of this one, which starts faster and runs the same."""
     import h5py
 
+    from rlpipe.importers.bare_arrays import Options
     from rlpipe.importers.libraries.hdf5_arrays import importer, process, survey
 
     def surveyed(path: Path, size: int) -> dict[str, Any]:
@@ -114,8 +115,8 @@ def read_hdf5_by_forks() -> Callable[[Path], Any]:
             text = stream.read()
         return process.answer_of(path, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), text, size)
 
-    importer.surveyed = surveyed
-    return lambda path: importer.read(path, importer.Options()).report.imported
+    vars(importer)["surveyed"] = surveyed
+    return lambda path: importer.read(path, Options()).report.imported
 
 
 READERS: dict[str, Callable[[], Callable[[Path], Any]]] = {

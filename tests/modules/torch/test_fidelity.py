@@ -50,7 +50,7 @@ def test_every_dtype_and_layout_by_disk(tmp_path: Path, backend: str) -> None:
     made = built(Zoo)
     assert len(made.state_dict()) == len(DTYPES) * len(SHAPES) + 2
     path = made.save_to_path(tmp_path / "zoo", backend=backend)
-    require_same(made, RLModule.from_checkpoint(path, trust=("tests.*",)))  # type: ignore[arg-type]
+    require_same(made, RLModule.from_checkpoint(path, trust=("tests.*",)))
 
 
 def test_every_dtype_and_layout_by_state() -> None:
@@ -91,12 +91,16 @@ def test_extra_state_that_no_checkpoint_holds_is_named() -> None:
 @contextmanager
 def tagged(location: str) -> Iterator[None]:
     """Let torch believe that every storage that it saves lives on a device."""
-    torch.serialization.register_package(0, lambda _: location, lambda *_: None)
+
+    def tag(_: Any) -> str:
+        return location
+
+    torch.serialization.register_package(0, tag, lambda *_: None)
     try:
         yield
     finally:
         registry = torch.serialization._package_registry
-        registry.remove(next(entry for entry in registry if entry[0] == 0 and entry[1](None) == location))
+        registry.remove(next(entry for entry in registry if entry[1] is tag))
 
 
 def saved(value: Any, location: str) -> bytes:
