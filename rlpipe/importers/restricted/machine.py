@@ -7,18 +7,12 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import IO, Any
 
+from rlpipe.importers.restricted.charges import Account, size_of
 from rlpipe.importers.restricted.values import Known, Name, Record, RefusedError, Token
 
 _KEY_TYPES = (str, int, float, bool, bytes, type(None))
 _MAX_KEY_BITS = 64
 MARK = object()
-
-_ROOM = 48 * 2**20
-_ROOM_PER_BYTE = 7
-"""Bytes that values may take: so many for any pickle, and so many more for each byte of it that was read."""
-
-_LEAST = 56
-"""What an opcode is charged at least, which bounds their number; a float of nine bytes must stay affordable."""
 
 
 class Machine:
@@ -34,15 +28,13 @@ class Machine:
         self.persistent = persistent
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
-        self.spent = 0
-        self.room = _ROOM
+        self.account = Account()
 
     def run(self, stream: IO[bytes]) -> Any:
         """The value that STOP leaves, tokens still unfinished; the stream is left right behind it."""
         start = stream.tell()
         for opcode, argument, position in pickletools.genops(stream):
-            self.room = _ROOM + _ROOM_PER_BYTE * ((position or 0) - start)
-            self.charge(_CHARGES.get(opcode.name, _LEAST))
+            self.account.charge_opcode(opcode.name, (position or 0) - start)
             if opcode.name in _LITERALS:
                 self.stack.append(argument)
             elif opcode.name in _HANDLERS:
@@ -85,37 +77,18 @@ class Machine:
             raise RefusedError("a call without a tuple of arguments")
         if isinstance(function, Name):
             constructor = self.known.get((function.module, function.name))
-            self.charge(_size(function))
+            self.account.charge(size_of(function))
             return constructor(self.paid(args)) if constructor else Record(function.path, args)
         if isinstance(function, Record):
-            self.charge(len(function.class_path))
+            self.account.charge(len(function.class_path))
             return Record(f"{function.class_path}(...)", args)
         raise RefusedError(f"a call of a {type(function).__name__}")
 
     def paid(self, parts: Any) -> Any:
         """The parts, after their sizes were charged: a file can hand one long value to a copying function again."""
         if isinstance(parts, tuple):
-            self.charge(sum(map(_size, parts)))
+            self.account.charge(sum(map(size_of, parts)))
         return parts
-
-    def charge(self, size: int) -> None:
-        """Count bytes that a value may take.
-
-        Raises:
-            RefusedError: They are more than there is room for.
-        """
-        self.spent += size
-        if self.spent > self.room:
-            raise RefusedError("more values, or more copies of them, than an honest file makes")
-
-
-def _size(value: Any) -> int:
-    """Bytes that a copy of a value takes, its items left aside."""
-    if isinstance(value, Name):
-        return len(value.module) + len(value.name)
-    if isinstance(value, list):
-        return _LEAST * len(value)
-    return len(value) if isinstance(value, (bytes, bytearray, str)) else 0
 
 
 def _name_of(argument: str) -> Name:
@@ -286,13 +259,3 @@ _HANDLERS: Mapping[str, Callable[[Machine, Any], None]] = MappingProxyType(
     }
 )
 """Opcode -> what it does. One that is not here (EXT1, NEXT_BUFFER ...) is refused."""
-
-_CHARGES: Mapping[str, int] = MappingProxyType(
-    {
-        **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"), 96),
-        **dict.fromkeys(("EMPTY_LIST", "LIST", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"), 160),
-        **dict.fromkeys(("EMPTY_DICT", "DICT", "GLOBAL", "STACK_GLOBAL"), 160),
-        **dict.fromkeys(("REDUCE", "NEWOBJ", "NEWOBJ_EX", "INST", "OBJ", "EMPTY_SET", "FROZENSET"), 320),
-    }
-)
-"""Opcode -> bytes of what it makes, those for finishing it included."""
