@@ -68,11 +68,11 @@ def require_sha256(value: str) -> str:
 def _files(root: Component) -> Iterator[tuple[str, str]]:
     """Path of each file from the root, and its SHA-256."""
     for each in root.walk():
-        text, _ = seal(each.manifest.to_json())
+        text, _ = seal(each.manifest.text())
         yield below(each.path, MANIFEST_NAME), hashlib.sha256(text.encode()).hexdigest()
-        if each.manifest.file is not None:
-            name = each.manifest.file.record.name
-            yield below(each.path, name), _hash(each.directory / name)
+        if each.manifest.table.file is not None:
+            name = each.manifest.table.file.name
+            yield below(each.path, name), _hash(Path(each.directory, name))
 
 
 def _hash(path: Path) -> str:

@@ -180,13 +180,13 @@ def damage_of(path: Path) -> str:
 
 def _cut_short(directory: Path) -> str:
     for component in open_tree(directory).walk():
-        record = component.manifest.file.record if component.manifest.file else None
-        if record is None:
+        file = component.manifest.table.file
+        if file is None:
             continue
-        file = Path(component.directory) / record.name
-        size = file.stat().st_size
-        if size != record.size:
-            return f"{file} has {size} of {record.size} bytes"
+        place = Path(component.directory, file.name)
+        size = place.stat().st_size
+        if size != file.size:
+            return f"{place} has {size} of {file.size} bytes"
     return ""
 
 

@@ -92,7 +92,7 @@ def verify_checkpoint(path: str | os.PathLike[str], *, sha256: str | None = None
 def _verify(path: Path, directory: Path, sha256: str | None) -> VerifyReport:
     if not directory.is_dir() or not any(directory.iterdir()):
         open_manifest(directory)
-    checked = list(_check(directory, "", ""))
+    checked = list(_check(str(directory), "", ""))
     findings = [finding for each in checked for finding in each.findings]
     findings = findings or list(_check_as_one(directory))
     findings = findings or list(_check_whole(directory, sha256))
@@ -102,7 +102,7 @@ def _verify(path: Path, directory: Path, sha256: str | None) -> VerifyReport:
     return VerifyReport(path, tuple(findings), tuple(notes), len(checked), sum(each.nbytes for each in checked))
 
 
-def _check(directory: Path, path: str, expected: str) -> Iterator[_Checked]:
+def _check(directory: str, path: str, expected: str) -> Iterator[_Checked]:
     """Check a component and those inside; a damaged one stops nothing but itself."""
     try:
         require_present(directory, path)
@@ -113,21 +113,22 @@ def _check(directory: Path, path: str, expected: str) -> Iterator[_Checked]:
         yield _Checked((Finding(path, MANIFEST_NAME, "", _line(error)),))
         return
     notes = tuple(f"{below(path, name)} is not listed, and was ignored" for name in unlisted(directory, manifest))
-    nbytes = manifest.file.record.size if manifest.file else 0
+    file = manifest.table.file
+    nbytes = file.size if file else 0
     yield _Checked(tuple(_check_arrays(directory, path, manifest)), notes, nbytes)
     for name, child in sorted(manifest.children.items()):
-        yield from _check(directory / name, below(path, name), child)
+        yield from _check(f"{directory}/{name}", below(path, name), child)
 
 
-def _check_arrays(directory: Path, path: str, manifest: Manifest) -> Iterator[Finding]:
-    if manifest.file is None:
+def _check_arrays(directory: str, path: str, manifest: Manifest) -> Iterator[Finding]:
+    file = manifest.table.file
+    if file is None:
         return
-    record = manifest.file.record
     try:
-        for key, message in damaged_parts(directory, record, list(manifest.extents.values())):
-            yield Finding(path, record.name, key, message)
+        for key, message in damaged_parts(directory, file, manifest.digests):
+            yield Finding(path, file.name, key, message)
     except CheckpointError as error:
-        yield Finding(path, record.name, "", _line(error))
+        yield Finding(path, file.name, "", _line(error))
 
 
 def _check_as_one(directory: Path) -> Iterator[Finding]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from rlpipe.checkpoint.manifest import seal
+from tests.checkpoint.texts import fields_of, sealed
 
 PAGE = 64
 """Stands for a page of the disk, so that small files have several."""
@@ -17,10 +16,9 @@ PAGE = 64
 
 def resealed(file: Path, change: Callable[[dict[str, Any]], None]) -> None:
     """Change a manifest and give it its right hash again."""
-    fields = json.loads(file.read_text())
-    del fields["manifest_hash"]
+    fields = fields_of(file.read_text())
     change(fields)
-    file.write_text(seal(fields)[0])
+    file.write_text(sealed(fields))
 
 
 def flipped(file: Path) -> None:

@@ -103,12 +103,12 @@ def of_another_class(fields: dict[str, Any]) -> None:
 
 
 def with_another_value(fields: dict[str, Any]) -> None:
-    fields["state"]["dict"] = dict.fromkeys(fields["state"]["dict"], 99)
+    fields["entries"] = {key: [role, 99] for key, (role, _) in fields["entries"].items()}
 
 
 def with_another_role(fields: dict[str, Any]) -> None:
-    for name, role in fields["entries"].items():
-        fields["entries"][name] = {"training": "inference", "inference": "training"}[role]
+    for entry in fields["entries"].values():
+        entry[0] = {"training": "inference", "inference": "training"}[entry[0]]
 
 
 @both

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 from collections.abc import Callable, Mapping
@@ -14,17 +13,18 @@ import pytest
 
 from rlpipe.checkpoint.format import MAX_MANIFEST_SIZE
 from rlpipe.checkpoint.inspect import inspect_checkpoint
-from rlpipe.checkpoint.manifest import seal
 from rlpipe.checkpoint.reader import read_checkpoint
 from rlpipe.checkpoint.verify import verify_checkpoint
 from rlpipe.checkpoint.writer import write_checkpoint
 from rlpipe.errors import CheckpointError, IntegrityError, ManifestError
 from tests.checkpoint.components import policy, tree
 from tests.checkpoint.damage import resealed
+from tests.checkpoint.texts import fields_of, sealed
 from tests.fuzz.limits import Outcome, outcomes
 
 SECRET = "the secret of another file"
 W = "encoder/0/weight"
+COLUMNS = ("key", "dtype", "shape", "role", "offset")
 Fields = dict[str, Any]
 
 
@@ -32,10 +32,8 @@ def raw(field: str, text: str) -> Callable[[Path], None]:
     """Puts a text, whatever it is, at the place of a field's value, under a right hash."""
 
     def change(file: Path) -> None:
-        fields = json.loads(file.read_text())
-        del fields["manifest_hash"]
-        fields[field] = "PLACE"
-        body = seal(fields)[0].partition(',\n"manifest_hash":')[0].replace('"PLACE"', text)
+        fields = {**fields_of(file.read_text()), field: "PLACE"}
+        body = sealed(fields).partition(',\n"manifest_hash":')[0].replace('"PLACE"', text)
         file.write_text(f'{body},\n"manifest_hash":"{hashlib.sha256(body.encode()).hexdigest()}"\n}}\n')
 
     return change
@@ -46,51 +44,64 @@ def edited(change: Callable[[Fields], Any]) -> Callable[[Path], None]:
 
 
 def array(**values: Any) -> Callable[[Path], None]:
-    return edited(lambda fields: fields["arrays"][W].update(values))
+    """Puts values into the row of an array, by the names of its columns."""
+
+    def change(fields: Fields) -> None:
+        for name, value in values.items():
+            _rows(fields)[W][COLUMNS.index(name)] = value
+
+    return edited(change)
 
 
-def renamed_field(old: str, new: str) -> Callable[[Path], None]:
-    return edited(lambda fields: fields["arrays"][W].update({new: fields["arrays"][W].pop(old)}))
+def _rows(fields: Fields) -> dict[str, list[Any]]:
+    return {row[0]: row for row in fields["file"]["arrays"]}
+
+
+def renamed(old: str, new: str) -> Callable[[Path], None]:
+    def change(fields: Fields) -> None:
+        fields[new] = fields.pop(old)
+
+    return edited(change)
 
 
 HOSTILE: Mapping[str, Callable[[Path], Any]] = {
     "doubled name at the top": lambda file: file.write_text(file.read_text().replace("{\n", '{\n"ties":[],\n', 1)),
     "doubled name inside": raw("metadata", '{"a":1,"a":2}'),
-    "doubled array": raw("arrays", '{"a":{"alias":"b","role":"training"},"a":{"alias":"b","role":"training"}}'),
+    "doubled array": edited(lambda fields: fields["file"]["arrays"].insert(1, _rows(fields)[W])),
     "very many doubled names": raw("metadata", "{" + '"a":1,' * 300_000 + '"b":1}'),
     "very many names": raw("metadata", "{" + ",".join(f'"{n}":1' for n in range(300_000)) + "}"),
-    "very many entries": raw("entries", "{" + ",".join(f'"{n}":"training"' for n in range(250_000)) + "}"),
+    "very many entries": raw("entries", "{" + ",".join(f'"{n}":["training",1]' for n in range(250_000)) + "}"),
     "very many lists": raw("metadata", '{"a":[' + "[]," * 700_000 + "[]]}"),
-    "very many lists in the state": raw("state", '{"dict":{"a":[' + "[]," * 700_000 + "[]]}}"),
-    "very many numbers": raw("state", '{"dict":{"a":[' + "1.5," * 1_500_000 + "1]}}"),
+    "very many lists in the state": raw("entries", '{"a":["inference",[' + "[]," * 700_000 + "[]]]}"),
+    "very many numbers": raw("entries", '{"a":["inference",[' + "1.5," * 1_500_000 + "1]]}"),
     "endless lists": raw("metadata", '{"a":' + "[" * 100_000 + "]" * 100_000 + "}"),
-    "deep lists": raw("state", '{"dict":{"a":' + "[" * 500 + "]" * 500 + "}}"),
-    "deep objects": raw("state", '{"dict":{"a":' * 500 + "1" + "}}" * 500),
+    "deep lists": raw("entries", '{"a":["inference",' + "[" * 500 + "]" * 500 + "]}"),
+    "deep objects": raw("entries", '{"a":["inference",[' + '{"dict":{"a":' * 500 + "1" + "}}" * 500 + "]]}"),
     "a long decimal number": raw("metadata", '{"a":' + "1" * 5_000 + "}"),
     "a long number of a size": array(offset=10**4000),
-    "a long hex number": raw("state", '{"dict":{"a":{"int":"0x' + "1" * 10_000_000 + '"}}}'),
+    "a long hex number": raw("entries", '{"a":["inference",{"int":"0x' + "1" * 10_000_000 + '"}]}'),
     "infinity": raw("metadata", '{"a":1e999}'),
     "not a number": raw("metadata", '{"a":NaN}'),
-    "a hash of another name": renamed_field("xxh3", "sha1"),
-    "a hash of another length": array(xxh3="0" * 64),
+    "a hash of another name": renamed("xxh3", "sha1"),
+    "a hash of another length": edited(lambda fields: fields["xxh3"].__setitem__(0, "0" * 64)),
     "a negative offset": array(offset=-64),
     "an offset that is a float": array(offset=64.0),
     "an offset that is true": array(offset=True),
     "an offset behind the end": array(offset=2**40),
-    "a length of its own": array(length=2**40),
+    "one hash too many": edited(lambda fields: fields["xxh3"].append("0" * 32)),
     "a huge shape": array(shape=[2**31, 2**31, 2**31]),
     "a huge and an empty axis": array(shape=[2**52, 0]),
     "a negative shape": array(shape=[-8, -4]),
     "a shape of floats": array(shape=[8.0, 4.0]),
     "a dtype that runs code": array(dtype="object"),
-    "arrays over each other": edited(
-        lambda fields: fields["arrays"]["vf/weight"].update(offset=fields["arrays"][W]["offset"])
-    ),
+    "arrays over each other": edited(lambda fields: _rows(fields)["vf/weight"].__setitem__(4, _rows(fields)[W][4])),
     "a file elsewhere": edited(lambda fields: fields["file"].update(name="../../secret")),
     "a file elsewhere by its whole path": edited(lambda fields: fields["file"].update(name="/etc/passwd")),
     "a manifest for an array file": edited(lambda fields: fields["file"].update(name="manifest.json")),
-    "a file of another size": edited(lambda fields: fields["file"].update(size=2**50, pieces=["0" * 32])),
-    "very many pieces": edited(lambda fields: fields["file"].update(piece_size=1)),
+    "a file of another size": edited(lambda fields: fields["file"].update(size=2**50)),
+    "very many arrays in one place": edited(
+        lambda fields: fields["file"].update(arrays=[[f"a{n:06}", "int8", [1], "inference", 64] for n in range(60_000)])
+    ),
     "a component elsewhere": edited(lambda fields: fields["children"].update({"..": "0" * 64})),
     "a component by a path": edited(lambda fields: fields["children"].update({"a/../../b": "0" * 64})),
     "a component by its whole path": edited(lambda fields: fields["children"].update({"/tmp": "0" * 64})),

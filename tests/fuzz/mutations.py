@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import io
-import json
 import zipfile
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
-from rlpipe.checkpoint.manifest import seal
+from tests.checkpoint.texts import fields_of, sealed
 
 EDGES = (0, 1, 0x7F, 0x80, 0xFF, 0xFFFF, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 2**63 - 1, 2**63, 2**64 - 1)
 VALUES: tuple[Any, ...] = (
@@ -85,11 +84,10 @@ def mutated_zip(random: Random, data: bytes) -> bytes:
 
 def mutated_manifest(random: Random, text: str) -> str:
     """The manifest with one to three values changed, taken away or doubled, under its right hash."""
-    fields = json.loads(text)
-    del fields["manifest_hash"]
+    fields = fields_of(text)
     for _ in range(random.randint(1, 3)):
         _change_one(random, fields)
-    return seal(fields)[0]
+    return sealed(fields)
 
 
 def _change_one(random: Random, node: Any) -> None:
