@@ -3,7 +3,7 @@
 A backend is a file in this package; its name is the backend's id.
 """
 
-from rlpipe.backends.backend import Backend, Block, ids, resolve
-from rlpipe.backends.image import Image
+from rlpipe.backends.backend import Backend, ids, resolve
+from rlpipe.backends.layout import Layout, Slot
 
-__all__ = ["Backend", "Block", "Image", "ids", "resolve"]
+__all__ = ["Backend", "Layout", "Slot", "ids", "resolve"]

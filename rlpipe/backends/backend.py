@@ -1,66 +1,29 @@
-"""What a backend is, what it is given, and how one is found by its id."""
+"""What a backend is, and how one is found by its id."""
 
 from __future__ import annotations
 
 import pkgutil
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
 
-import numpy as np
-
-from rlpipe.backends.image import Buffer, Image
+from rlpipe.backends.layout import Layout, Slot
 from rlpipe.errors import ConfigError, closest
-from rlpipe.snapshot.dtypes import logical_name
-from rlpipe.snapshot.identity import stored
-from rlpipe.snapshot.snapshot import Role
-from rlpipe.snapshot.state import Array
 
-_SHARED = frozenset({"backend", "image", "extents"})
+_SHARED = frozenset({"array_file", "backend", "extents", "layout", "ranges"})
 """The files of this package that are no backend."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Block:
-    """One array to be stored.
-
-    Attributes:
-        key: Its array key: percent-escaped names joined with "/".
-        dtype: Name of its dtype (see `rlpipe.snapshot.dtypes`).
-        shape: Its shape.
-        data: Its bytes in C order, little endian.
-        role: Blocks of role inference are laid out before those of role training.
-        aliases: Other keys of the same array.
-    """
-
-    key: str
-    dtype: str
-    shape: tuple[int, ...]
-    data: Buffer
-    role: Role = "inference"
-    aliases: tuple[str, ...] = ()
-
-
-def block(key: str, array: Array, *, role: Role = "inference", aliases: tuple[str, ...] = ()) -> Block:
-    """The block of an array; its bytes are copied only where they do not lie in C order, little endian."""
-    raw = stored(array)
-    data = raw.reshape(-1).view(np.uint8).data if raw.size else memoryview(b"")
-    return Block(key, logical_name(array.dtype), tuple(array.shape), data, role, aliases)
-
-
-def by_role(blocks: Sequence[Block]) -> list[Block]:
-    """The blocks in the order of the file: inference before training, each sorted by key."""
-    return sorted(blocks, key=lambda each: (each.role, each.key))
 
 
 class Backend(Protocol):
     """A way to store arrays in one file of a standard format.
 
-    A backend only says what the bytes are; it reads and writes no file.
+    A backend only says what stands where; it reads and writes no file.
     """
+
+    def __hash__(self) -> int:
+        """Backends are values: what they say may be remembered."""
 
     @property
     def id(self) -> str:
@@ -70,8 +33,8 @@ class Backend(Protocol):
     def file_name(self) -> str:
         """Name of the array file in a component's directory."""
 
-    def image(self, blocks: Sequence[Block]) -> Image:
-        """The file that holds these blocks: equal blocks give equal bytes, in whatever order they come.
+    def layout(self, slots: Sequence[Slot]) -> Layout:
+        """The file that holds these arrays: the same for the same slots, in whatever order they come.
 
         Raises:
             UnsupportedStateError: Something that the format cannot hold, named by its key.

@@ -1,87 +1,94 @@
 """The one reader: arrays out of any file whose manifest says where they lie.
 
-It knows no HDF5 and no pickle. It opens the file once, reads the ranges that are wanted and no others, checks their
-hashes, and makes read-only views. Nothing that a file says is believed; only its manifest is.
+It knows no HDF5 and no pickle. It opens the file once, reads the ranges that are wanted and no others, and hashes each
+byte once: an array's with its digest, all others with that of the frame. Nothing that a file says is believed; only
+its manifest is.
 """
 
 from __future__ import annotations
 
-import os
-import stat
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
-from pathlib import Path
+from functools import cached_property
+from types import MappingProxyType
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import xxhash
 
-from rlpipe.errors import IntegrityError, listed
-from rlpipe.snapshot.dtypes import dtype_of, storage_dtype
+from rlpipe.backends.array_file import SMALL, bytes_of, in_parallel
+from rlpipe.backends.ranges import Ranges, damage
+from rlpipe.errors import listed
+from rlpipe.snapshot.dtypes import DTYPES, DType, storage_dtype
 from rlpipe.snapshot.state import Array
 
 _SMALL_GAP = 4096
 """Ranges with at most this many bytes between them are read in one go."""
 
-_STRIDE = 2**20
-_NOTHING: Array = np.empty(0, np.uint8)
-_LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+_FORMS: Mapping[str, tuple[DType, DType | None]] = MappingProxyType(
+    {name: (storage_dtype(name), None if storage_dtype(name) == dtype else dtype) for name, dtype in DTYPES.items()}
+)
+"""Name of a dtype -> the one that is stored, and the one in memory if it is another."""
+
+_Job = TypeVar("_Job")
+_Result = TypeVar("_Result")
 
 
-@dataclass(frozen=True, slots=True)
-class Extent:
+class Extent(NamedTuple):
     """Where an array lies in its file, and what it is.
 
     Attributes:
         key: Its array key.
         dtype: Name of its dtype (see `rlpipe.snapshot.dtypes`).
         shape: Its shape.
-        offset: Position of its first byte.
-        digest: xxh3-128 of its bytes in hex.
+        offset: Position of its first byte; 0 for one without elements.
+        length: Its bytes.
     """
 
     key: str
     dtype: str
     shape: tuple[int, ...]
     offset: int
-    digest: str
-
-    @property
-    def length(self) -> int:
-        """Its bytes."""
-        return prod(self.shape) * storage_dtype(self.dtype).itemsize
-
-    @property
-    def end(self) -> int:
-        """Position after its last byte."""
-        return self.offset + self.length
+    length: int
 
 
-@dataclass(frozen=True, slots=True)
-class FileRecord:
-    """What a manifest says of its array file.
+@dataclass(frozen=True)
+class ArrayFile:
+    """What a manifest says of an array file, but for the digests of its arrays.
 
     Attributes:
         name: Its name in the component's directory.
         size: Its bytes.
-        piece_size: Bytes of each piece but the last.
-        pieces: xxh3-128 of each piece in hex; together they cover the file.
+        frame: xxh3-128 in hex of all bytes that are in no array, in order.
+        extents: Its arrays in the order of the file, none lying over another; those without elements first.
     """
 
     name: str
     size: int
-    piece_size: int
-    pieces: tuple[str, ...]
+    frame: str
+    extents: tuple[Extent, ...]
+
+    @cached_property
+    def gaps(self) -> tuple[tuple[int, int], ...]:
+        """Start and end of what lies before, between and after the arrays."""
+        stops = [0]
+        for each in self.extents:
+            if each.length:
+                stops += (each.offset, each.offset + each.length)
+        stops.append(self.size)
+        return tuple(zip(stops[::2], stops[1::2], strict=True))
 
 
-def read_arrays(directory: Path, record: FileRecord, extents: Sequence[Extent]) -> dict[str, Array]:
+def read_arrays(
+    directory: str, file: ArrayFile, extents: Sequence[Extent], digests: Mapping[str, str]
+) -> dict[str, Array]:
     """Read some arrays of a file.
 
     Args:
         directory: The component's directory.
-        record: What its manifest says of the file.
-        extents: The arrays that are wanted, none lying over another.
+        file: What its manifest says of the file.
+        extents: The arrays of it that are wanted, in the order of the file.
+        digests: Key of each -> xxh3-128 of its bytes in hex.
 
     Returns:
         Key -> array in native byte order, read-only.
@@ -90,30 +97,25 @@ def read_arrays(directory: Path, record: FileRecord, extents: Sequence[Extent]) 
         IntegrityError: The file is missing, of another size, no regular file, a Git LFS pointer, or an array's hash is
             wrong; all damaged keys are named.
     """
-    path = directory / record.name
-    found = {each.key: _view(_NOTHING, each) for each in extents if not each.length}
+    found: dict[str, Array] = {}
     damaged: list[str] = []
-    with _opened(path, record.size) as descriptor:
-        for run in _runs([each for each in extents if each.length]):
+    with Ranges(f"{directory}/{file.name}", file.size) as ranges:
+        for run in _runs(extents, _SMALL_GAP):
             start = run[0].offset
-            buffer = _read_range(descriptor, start, run[-1].end - start, path)
-            for each in run:
-                raw = buffer[each.offset - start : each.end - start]
-                if _digest(raw) != each.digest:
-                    damaged.append(each.key)
-                found[each.key] = _view(raw, each)
-    if damaged:
-        raise _damage(path, f"the bytes of {listed(damaged)} have changed")
+            buffer, wrong = _read_run(ranges, start, run[-1].offset + run[-1].length, run, digests)
+            damaged += wrong
+            found |= _views(buffer, run, start)
+    _require_whole(ranges, damaged)
     return found
 
 
-def read_all_arrays(directory: Path, record: FileRecord, extents: Sequence[Extent]) -> dict[str, Array]:
+def read_all_arrays(directory: str, file: ArrayFile, digests: Mapping[str, str]) -> dict[str, Array]:
     """Read a whole file at once, and check every byte of it.
 
     Args:
         directory: The component's directory.
-        record: What its manifest says of the file.
-        extents: All of its arrays.
+        file: What its manifest says of the file.
+        digests: Key of each array -> xxh3-128 of its bytes in hex.
 
     Returns:
         Key -> array in native byte order, read-only.
@@ -121,91 +123,145 @@ def read_all_arrays(directory: Path, record: FileRecord, extents: Sequence[Exten
     Raises:
         IntegrityError: As `read_arrays`; damage outside the arrays counts too.
     """
-    path = directory / record.name
-    is_whole = True
-    with _opened(path, record.size) as descriptor:
-        buffer = np.empty(record.size, np.uint8)
-        for digest, piece in zip(record.pieces, _pieces(record), strict=True):
-            _read_into(descriptor, buffer.data[piece], piece.start, path)
-            is_whole &= _digest(buffer[piece]) == digest
-    if not is_whole:
-        damaged = [each.key for each in extents if _digest(_raw(buffer, each)) != each.digest]
-        raise _damage(path, f"the bytes of {listed(damaged) or 'what lies between the arrays'} have changed")
-    buffer.setflags(write=False)
-    return {each.key: _view(_raw(buffer, each), each) for each in extents}
+    with Ranges(f"{directory}/{file.name}", file.size) as ranges:
+        buffer, damaged = _read_run(ranges, 0, file.size, file.extents, digests)
+        if file.size <= SMALL:
+            frame = b"".join([buffer[start:end] for start, end in file.gaps])
+        else:
+            frame = b"".join([ranges.read(start, end) for start, end in file.gaps])
+    _require_whole(ranges, damaged)
+    if xxhash.xxh3_128_hexdigest(frame) != file.frame:
+        raise damage(ranges.path, "the bytes of what lies between the arrays have changed")
+    return _views(buffer, file.extents, 0)
 
 
-def damaged_parts(directory: Path, record: FileRecord, extents: Sequence[Extent]) -> list[tuple[str, str]]:
+def read_into(
+    directory: str,
+    file: ArrayFile,
+    extents: Sequence[Extent],
+    digests: Mapping[str, str],
+    targets: Mapping[str, Array],
+) -> None:
+    """Read arrays straight into memory that is there, checking them on the way.
+
+    Where they are damaged, the memory holds damaged numbers when this raises. `check_arrays` before spares live memory
+    that.
+
+    Args:
+        directory: The component's directory.
+        file: What its manifest says of the file.
+        extents: The arrays to read.
+        digests: Key of each -> xxh3-128 of its bytes in hex.
+        targets: Key of each -> writable array of its dtype and shape, in C order and native byte order.
+
+    Raises:
+        IntegrityError: As `read_arrays`.
+    """
+    memory = {each.key: bytes_of(targets[each.key].view(storage_dtype(each.dtype))) for each in extents}
+    with Ranges(f"{directory}/{file.name}", file.size) as ranges:
+        found = _each(lambda each: ranges.read_hashed(memory[each.key], each.offset), extents, extents)
+    _require_whole(ranges, _wrong(extents, found, digests))
+
+
+def check_arrays(directory: str, file: ArrayFile, extents: Sequence[Extent], digests: Mapping[str, str]) -> None:
+    """Read arrays in little memory, only to check them.
+
+    Raises:
+        IntegrityError: As `read_arrays`.
+    """
+    with Ranges(f"{directory}/{file.name}", file.size) as ranges:
+        found = _each(lambda each: ranges.digest(each.offset, each.length), extents, extents)
+    _require_whole(ranges, _wrong(extents, found, digests))
+
+
+def damaged_parts(directory: str, file: ArrayFile, digests: Mapping[str, str]) -> list[tuple[str, str]]:
     """Read a whole file in little memory, and check every byte of it.
 
+    Args:
+        directory: The component's directory.
+        file: What its manifest says of the file.
+        digests: Key of each array -> xxh3-128 of its bytes in hex.
+
     Returns:
-        Key and finding for each damaged array; "" and a finding for each damaged piece that no array explains.
+        Key and finding for each damaged array; "" and a finding if what lies between them is damaged.
 
     Raises:
         IntegrityError: The file is missing, of another size, no regular file, or a Git LFS pointer.
     """
-    path = directory / record.name
-    with _opened(path, record.size) as descriptor:
-        damaged = [each for each in extents if _digest_range(descriptor, each.offset, each.length, path) != each.digest]
-        findings = [(each.key, "its bytes have changed") for each in damaged]
-        for digest, piece in zip(record.pieces, _pieces(record), strict=True):
-            is_explained = any(each.offset < piece.stop and piece.start < each.end for each in damaged)
-            if not is_explained and _digest_range(descriptor, piece.start, piece.stop - piece.start, path) != digest:
-                findings.append(("", f"bytes {piece.start} to {piece.stop} have changed, outside the arrays"))
+    frame = xxhash.xxh3_128()
+    with Ranges(f"{directory}/{file.name}", file.size) as ranges:
+        found = _each(lambda each: ranges.digest(each.offset, each.length), file.extents, file.extents)
+        for start, end in file.gaps:
+            frame.update(ranges.read(start, end))
+    findings = [(key, "its bytes have changed") for key in _wrong(file.extents, found, digests)]
+    if frame.hexdigest() != file.frame:
+        findings.append(("", "bytes outside the arrays have changed"))
     return findings
 
 
-def _pieces(record: FileRecord) -> list[slice]:
-    starts = range(0, record.size, record.piece_size)
-    return [slice(start, min(start + record.piece_size, record.size)) for start in starts]
+def _views(buffer: bytes | memoryview, extents: Iterable[Extent], start: int) -> dict[str, Array]:
+    """The arrays that lie in a read-only buffer whose first byte stands at `start`; big-endian machines get copies."""
+    found: dict[str, Array] = {}
+    for key, dtype, shape, offset, length in extents:
+        stored, native = _FORMS[dtype]
+        array = np.ndarray(shape, stored, buffer, offset - start) if length else np.ndarray(shape, stored, b"")
+        found[key] = array if native is None else _converted(array, native)
+    return found
 
 
-def _raw(buffer: Array, extent: Extent) -> Array:
-    return buffer[extent.offset : extent.end]
+def _converted(array: Array, native: DType) -> Array:
+    converted = array.astype(array.dtype.newbyteorder("="), copy=False).view(native)
+    converted.setflags(write=False)
+    return converted
 
 
-@contextmanager
-def _opened(path: Path, size: int) -> Iterator[int]:
-    """A descriptor of the file, which is regular and of that size."""
-    flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-    try:
-        descriptor = os.open(path, flags)
-    except FileNotFoundError:
-        raise _damage(path, "nothing", expected=f"a file of {size} bytes") from None
-    except OSError as error:
-        raise _damage(path, f"it cannot be opened: {error.strerror}", expected="a readable file") from error
-    try:
-        _require_size(descriptor, size, path)
-        yield descriptor
-    finally:
-        os.close(descriptor)
+def _require_whole(ranges: Ranges, damaged: Sequence[str]) -> None:
+    if damaged:
+        raise damage(ranges.path, f"the bytes of {listed(damaged)} have changed")
 
 
-def _require_size(descriptor: int, size: int, path: Path) -> None:
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode):
-        raise _damage(path, "something that is no regular file", expected="an array file")
-    if status.st_size == size:
-        return
-    if os.read(descriptor, len(_LFS_POINTER)) == _LFS_POINTER:
-        raise _damage(path, "a Git LFS pointer in its place", expected="the array file", fix="fetch it: git lfs pull")
-    raise _damage(path, f"{status.st_size} bytes", expected=f"{size} bytes")
+def _wrong(extents: Sequence[Extent], found: Sequence[str], digests: Mapping[str, str]) -> list[str]:
+    return [each.key for each, digest in zip(extents, found, strict=True) if digest != digests[each.key]]
 
 
-def _damage(path: Path, found: str, *, expected: str = "the bytes that were saved", fix: str = "") -> IntegrityError:
-    return IntegrityError(
-        f"{path} is damaged",
-        expected=expected,
-        found=found,
-        fix=fix or "take another copy of the checkpoint; task=verify lists all damage",
-    )
+def _each(function: Callable[[_Job], _Result], jobs: Sequence[_Job], extents: Sequence[Extent]) -> list[_Result]:
+    """The function's results, by two threads if there is enough to read."""
+    is_small = sum(each.length for each in extents) <= SMALL
+    return list(map(function, jobs)) if is_small else in_parallel(function, jobs)
 
 
-def _runs(extents: Sequence[Extent]) -> Iterator[list[Extent]]:
-    """The extents in the order of the file, grouped where little lies between them."""
+def _read_run(
+    ranges: Ranges, start: int, end: int, extents: Sequence[Extent], digests: Mapping[str, str]
+) -> tuple[bytes | memoryview, list[str]]:
+    """A read-only buffer of a range, and the keys of damaged arrays in it; of a long one only the arrays are read."""
+    if end - start <= SMALL:
+        data = ranges.read(start, end)
+        return data, _wrong(extents, _hashes(memoryview(data), start, extents), digests)
+    memory = np.empty(end - start, np.uint8).data
+
+    def fill(group: Sequence[Extent]) -> list[str]:
+        first, last = group[0].offset, group[-1].offset + group[-1].length
+        place = memory[first - start : last - start]
+        if len(group) == 1:
+            return [ranges.read_hashed(place, first)]
+        ranges.read_into(place, first)
+        return _hashes(place, first, group)
+
+    filled = [each for each in extents if each.length]
+    found = [digest for group in _each(fill, list(_groups(filled)), extents) for digest in group]
+    return memory.toreadonly(), _wrong(filled, found, digests)
+
+
+def _hashes(memory: memoryview, start: int, extents: Sequence[Extent]) -> list[str]:
+    hashed = xxhash.xxh3_128_hexdigest
+    return [hashed(memory[at - start : at - start + length]) for _, _, _, at, length in extents]
+
+
+def _runs(extents: Sequence[Extent], gap: int) -> Iterator[list[Extent]]:
+    """The extents grouped where at most so many bytes lie between them."""
     run: list[Extent] = []
-    for each in sorted(extents, key=lambda each: each.offset):
-        if run and each.offset - run[-1].end > _SMALL_GAP:
+    for each in extents:
+        if run and each.offset - run[-1].offset - run[-1].length > gap:
             yield run
             run = []
         run.append(each)
@@ -213,47 +269,13 @@ def _runs(extents: Sequence[Extent]) -> Iterator[list[Extent]]:
         yield run
 
 
-def _read_range(descriptor: int, start: int, length: int, path: Path) -> Array:
-    buffer = np.empty(length, np.uint8)
-    _read_into(descriptor, buffer.data, start, path)
-    buffer.setflags(write=False)
-    return buffer
-
-
-def _digest_range(descriptor: int, start: int, length: int, path: Path) -> str:
-    digest = xxhash.xxh3_128()
-    stride = memoryview(bytearray(min(length, _STRIDE)))
-    for position in range(start, start + length, _STRIDE):
-        now = stride[: min(_STRIDE, start + length - position)]
-        _read_into(descriptor, now, position, path)
-        digest.update(now)
-    return digest.hexdigest()
-
-
-def _read_into(descriptor: int, buffer: memoryview, position: int, path: Path) -> None:
-    while buffer:
-        count = _read_at(descriptor, buffer, position)
-        if not count:
-            raise _damage(path, "its end, before the last array", expected="more bytes")
-        buffer, position = buffer[count:], position + count
-
-
-def _read_at(descriptor: int, buffer: memoryview, position: int) -> int:
-    if hasattr(os, "preadv"):
-        return os.preadv(descriptor, [buffer], position)
-    os.lseek(descriptor, position, os.SEEK_SET)  # Windows
-    data = os.read(descriptor, len(buffer))
-    buffer[: len(data)] = data
-    return len(data)
-
-
-def _digest(raw: Array) -> str:
-    return xxhash.xxh3_128_hexdigest(raw.data)
-
-
-def _view(raw: Array, extent: Extent) -> Array:
-    """The bytes as the array that they are; a copy only on big-endian machines."""
-    dtype = dtype_of(extent.dtype)
-    array = np.ndarray(extent.shape, storage_dtype(extent.dtype), raw if raw.size else None)
-    array.setflags(write=False)
-    return array.astype(array.dtype.newbyteorder("="), copy=False).view(dtype)
+def _groups(extents: Sequence[Extent]) -> Iterator[list[Extent]]:
+    """The extents grouped so that each group is one extent, or is read at once."""
+    group: list[Extent] = []
+    for each in extents:
+        if group and each.offset + each.length - group[0].offset > SMALL:
+            yield group
+            group = []
+        group.append(each)
+    if group:
+        yield group

@@ -20,8 +20,7 @@ from struct import pack
 from types import MappingProxyType
 from typing import TypeAlias
 
-from rlpipe.backends.backend import Block, by_role
-from rlpipe.backends.image import Image, ImageBuilder
+from rlpipe.backends.layout import Layout, LayoutBuilder, Slot, by_role
 from rlpipe.errors import UnsupportedStateError
 from rlpipe.snapshot.dtypes import DType, storage_dtype
 
@@ -48,35 +47,31 @@ class Hdf5:
     id: str = "hdf5"
     file_name: str = "state.h5"
 
-    def image(self, blocks: Sequence[Block]) -> Image:
-        """The HDF5 file that holds these blocks.
+    def layout(self, slots: Sequence[Slot]) -> Layout:
+        """The HDF5 file that holds these arrays.
 
         Raises:
             UnsupportedStateError: More than 32 dimensions, more than 65,533 names in one group, a name of 65 KB, or a
                 key that goes on below another one.
         """
-        builder = ImageBuilder([bytes(_SUPERBLOCK_SIZE)], _SUPERBLOCK_SIZE)
-        ordered = by_role(blocks)
-        offsets = {block.key: _put_data(builder, block) for block in ordered}
+        builder = LayoutBuilder()
+        builder.put(bytes(_SUPERBLOCK_SIZE))
+        ordered = by_role(slots)
+        for slot in ordered:
+            builder.align()
+            builder.leave_room(slot)
         builder.align()
         root: Group = {}
-        for block in ordered:
-            header = builder.put(_dataset_header(block, offsets[block.key]))
-            for key in (block.key, *block.aliases):
+        for slot in ordered:
+            header = builder.put(_dataset_header(slot, builder.offsets[slot.key]))
+            for key in (slot.key, *slot.aliases):
                 _add_link(root, key, header)
         address = _put_group(builder, root, "")
-        builder.parts[0] = _superblock(address, builder.size)
-        return Image(tuple(builder.parts), offsets)
+        builder.frame[0][:_SUPERBLOCK_SIZE] = _superblock(address, builder.size)
+        return builder.done()
 
 
 BACKEND = Hdf5()
-
-
-def _put_data(builder: ImageBuilder, block: Block) -> int:
-    if not len(block.data):
-        return 0
-    builder.align()
-    return builder.put(block.data)
 
 
 def _add_link(root: Group, key: str, header: int) -> None:
@@ -89,7 +84,7 @@ def _add_link(root: Group, key: str, header: int) -> None:
     node[name] = header
 
 
-def _put_group(builder: ImageBuilder, group: Group, key: str) -> int:
+def _put_group(builder: LayoutBuilder, group: Group, key: str) -> int:
     """Append the headers of the groups inside, then this one's; returns its address."""
     if len(group) > MAX_MEMBERS:
         raise UnsupportedStateError(
@@ -147,23 +142,23 @@ def _link_messages(links: Mapping[str, int], key: str) -> Iterator[bytes]:
         yield _message(_LINK, head + text + pack("<Q", address))
 
 
-def _dataset_header(block: Block, offset: int) -> bytes:
-    rank = len(block.shape)
+def _dataset_header(slot: Slot, offset: int) -> bytes:
+    rank = len(slot.shape)
     if rank > MAX_RANK:
         raise UnsupportedStateError(
-            f"{block.key} has too many dimensions for HDF5",
+            f"{slot.key} has too many dimensions for HDF5",
             expected=f"at most {MAX_RANK}",
             found=str(rank),
             fix="reshape it, or use checkpoint=pickle",
         )
-    size = len(block.data)
+    size = slot.nbytes
     messages = [
-        _message(_DATASPACE, pack(f"<BBB5x{rank}Q", 1, rank, 0, *block.shape)),
-        _message(_DATATYPE, _datatype(storage_dtype(block.dtype)), flags=_CONSTANT),
+        _message(_DATASPACE, pack(f"<BBB5x{rank}Q", 1, rank, 0, *slot.shape)),
+        _message(_DATATYPE, _datatype(storage_dtype(slot.dtype)), flags=_CONSTANT),
         _FILL_VALUE_MESSAGE,
         _message(_LAYOUT, pack("<BBQQ", 3, 1, offset if size else _UNDEFINED, size)),
     ]
-    return _header(messages, links=1 + len(block.aliases))
+    return _header(messages, links=1 + len(slot.aliases))
 
 
 _FILL_VALUE_MESSAGE = _message(_FILL_VALUE, pack("<BBBBI", 2, 2, 2, 1, 0), flags=_CONSTANT)

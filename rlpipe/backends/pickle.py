@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from struct import pack
 
-from rlpipe.backends.backend import Block, by_role
-from rlpipe.backends.image import ALIGNMENT, Image, ImageBuilder
+from rlpipe.backends.layout import ALIGNMENT, Layout, LayoutBuilder, Slot, by_role
 from rlpipe.snapshot.dtypes import storage_dtype
 
 _HEAD = b"\x80\x05}"  # PROTO 5, EMPTY_DICT
@@ -30,36 +29,34 @@ class Pickle:
     id: str = "pickle"
     file_name: str = "state.pkl"
 
-    def image(self, blocks: Sequence[Block]) -> Image:
-        """The pickle that holds these blocks, arrays without elements and with any number of dimensions included."""
-        builder = ImageBuilder()
+    def layout(self, slots: Sequence[Slot]) -> Layout:
+        """The pickle that holds these arrays, without elements and with any number of dimensions included."""
+        builder = LayoutBuilder()
         builder.put(_HEAD + _NDARRAY)
-        offsets = {}
         memoized = 1
-        for block in by_role(blocks):
-            offsets[block.key] = _put_array(builder, block)
-            if block.aliases:
+        for slot in by_role(slots):
+            _put_array(builder, slot)
+            if slot.aliases:
                 builder.put(_MEMOIZE)
             builder.put(_SETITEM)
-            for alias in block.aliases:
+            for alias in slot.aliases:
                 builder.put(_text(alias) + _recall(memoized) + _SETITEM)
-            memoized += bool(block.aliases)
+            memoized += bool(slot.aliases)
         builder.put(_STOP)
-        return Image(tuple(builder.parts), offsets)
+        return builder.done()
 
 
 BACKEND = Pickle()
 
 
-def _put_array(builder: ImageBuilder, block: Block) -> int:
+def _put_array(builder: LayoutBuilder, slot: Slot) -> None:
     """Push the key and the array: numpy.ndarray(shape, dtype, bytearray)."""
-    dtype = storage_dtype(block.dtype).str
-    builder.put(_text(block.key) + _recall(0) + _MARK + b"".join(_shape(block.shape)) + _text(dtype))
-    opcode = _BYTEARRAY8 + pack("<Q", len(block.data))
+    dtype = storage_dtype(slot.dtype).str
+    builder.put(_text(slot.key) + _recall(0) + _MARK + b"".join(_shape(slot.shape)) + _text(dtype))
+    opcode = _BYTEARRAY8 + pack("<Q", slot.nbytes)
     builder.put(_padding(builder.size + len(opcode)) + opcode)
-    offset = builder.put(block.data)
+    builder.leave_room(slot)
     builder.put(_TUPLE + _REDUCE)
-    return offset if len(block.data) else 0
 
 
 def _padding(position: int) -> bytes:

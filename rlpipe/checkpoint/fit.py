@@ -61,12 +61,14 @@ def require_read(patch: Snapshot) -> None:
     for path, part in walk(patch):
         for key, array in arrays(part.state).items():
             if isinstance(array, ArrayInfo):
-                raise UnsupportedStateError(
-                    f"{below(path, key)} was not read",
-                    expected="an array",
-                    found="its description",
-                    fix="read the arrays",
-                )
+                raise not_read(below(path, key))
+
+
+def not_read(key: str) -> UnsupportedStateError:
+    """The error that a description stands where an array is needed."""
+    return UnsupportedStateError(
+        f"{key} was not read", expected="an array", found="its description", fix="read the arrays"
+    )
 
 
 def require_same_ties(expected: Snapshot, patch: Snapshot, selection: Selection) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from rlpipe.checkpoint.component import Component, open_tree, unlisted
 from rlpipe.checkpoint.format import VERSION
 from rlpipe.checkpoint.manifest import Manifest
+from rlpipe.checkpoint.steady import steadily
 from rlpipe.snapshot.identity import FINGERPRINT_DIGITS
 from rlpipe.snapshot.skeleton import Json
 from rlpipe.snapshot.snapshot import Role
@@ -108,21 +109,21 @@ def inspect_checkpoint(path: str | os.PathLike[str]) -> ComponentInfo:
         FormatVersionError: It was written by a newer rlpipe.
         IntegrityError: A component is missing, or is not the one that its parent lists.
     """
-    return _info(open_tree(Path(path)))
+    return steadily(Path(path), lambda directory: _info(open_tree(directory)))
 
 
 def _info(component: Component) -> ComponentInfo:
     manifest = component.manifest
-    file, origin = manifest.file, manifest.origin
+    table, origin = manifest.table, manifest.origin
     return ComponentInfo(
         path=component.path,
-        directory=component.directory,
+        directory=Path(component.directory),
         version=VERSION,
         spec=manifest.spec,
         arrays=tuple(_entries(manifest)),
         roles=manifest.roles,
-        backend=file.backend if file else None,
-        file_size=file.record.size if file else 0,
+        backend=table.backend if table.file else None,
+        file_size=table.file.size if table.file else 0,
         content_hash=manifest.content_hash,
         inference_hash=manifest.inference_hash,
         metadata=manifest.metadata,
@@ -135,8 +136,7 @@ def _info(component: Component) -> ComponentInfo:
 
 
 def _entries(manifest: Manifest) -> Iterator[ArrayEntry]:
-    for key in sorted([*manifest.extents, *manifest.aliases]):
-        first = manifest.aliases.get(key, key)
-        extent = manifest.extents[first]
-        tied_to = first if first != key else ""
-        yield ArrayEntry(key, extent.dtype, extent.shape, manifest.role_of(key), extent.length, extent.digest, tied_to)
+    table = manifest.table
+    for key, each in table.extents.items():
+        digest, tied_to = manifest.digests[key], table.tied.get(key, "")
+        yield ArrayEntry(key, each.dtype, each.shape, table.roles[key], each.length, digest, tied_to)

@@ -1,44 +1,43 @@
-"""What a manifest says, as typed values, and its JSON.
+"""What a manifest says, as typed values, and its text.
 
-One manifest describes one component: what it is (spec), its state but for the arrays' bytes (typed JSON), where each
-array lies in the array file, hashes of every byte, and the hash of each child's manifest. It never says the component's
-own name or place, so that a component can be copied away. Only a root's manifest has an origin: time and provenance.
+One manifest describes one component: what it is (spec), its state but for the arrays' bytes (typed JSON of what is no
+array, a table of what is one), hashes of every byte, and the hash of each child's manifest. It never says the
+component's own name or place, so that a component can be copied away. Only a root's manifest has an origin: time and
+provenance.
 
-The JSON has one form only (see `seal`): equal manifests are equal text. The hash of a manifest is SHA-256 over that
-text up to the last field, which is the hash itself; line endings count as those of Unix, whatever a copy has.
+A manifest has one text: JSON in ASCII, a field a line in the order of `FIELDS`, in long fields a member a line. Equal
+manifests are equal text. The hash of a manifest is SHA-256 over that text up to the last field, which is the hash
+itself; line endings count as those of Unix, whatever a copy has.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from json.encoder import encode_basestring_ascii as json_text
 from typing import Any, NamedTuple
 
-from rlpipe.backends.extents import Extent, FileRecord
 from rlpipe.checkpoint.array_info import ArrayInfo
 from rlpipe.checkpoint.format import FORMAT, VERSION
+from rlpipe.checkpoint.strict_json import excess
+from rlpipe.checkpoint.table import Table
 from rlpipe.snapshot.dtypes import dtype_of
-from rlpipe.snapshot.skeleton import Json, from_skeleton
+from rlpipe.snapshot.identity import hash_component
+from rlpipe.snapshot.skeleton import Json, put_together
 from rlpipe.snapshot.snapshot import Role, entry_of
 from rlpipe.snapshot.spec import Spec, canonical_json
 from rlpipe.snapshot.state import State
 
-_SEAL = ',\n"manifest_hash":"{}"\n}}\n'
-_ONE_LINE_EACH = frozenset({"arrays", "children", "entries"})
+FIELDS = (
+    *("format", "version", "spec", "metadata", "origin", "children", "ties", "entries", "file", "xxh3"),
+    *("content_hash", "inference_hash", "manifest_hash"),
+)
+HEADS = tuple(f'{"," if index else "{"}\n"{name}":' for index, name in enumerate(FIELDS))
+"""What stands before the value of each field."""
 
-
-@dataclass(frozen=True, slots=True)
-class ArrayFile:
-    """The array file of a component.
-
-    Attributes:
-        backend: Id of the backend that wrote it.
-        record: Its name, size and hashes.
-    """
-
-    backend: str
-    record: FileRecord
+_SEAL = HEADS[-1] + '"{}"\n}}\n'
 
 
 class TieMember(NamedTuple):
@@ -51,6 +50,18 @@ class TieMember(NamedTuple):
 
     component: str
     key: str
+
+
+class Plain(NamedTuple):
+    """An entry that is no array.
+
+    Attributes:
+        role: Its role.
+        json: Its typed JSON (see `rlpipe.snapshot.skeleton`).
+    """
+
+    role: Role
+    json: Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +83,9 @@ class Manifest:
 
     Attributes:
         spec: What the component is.
-        skeleton: Its state as typed JSON, arrays left out (see `rlpipe.snapshot.skeleton`).
-        roles: Entry key -> role.
-        extents: Key -> place in the file, for each stored array.
-        aliases: Further keys of those arrays -> the key that they are stored under.
-        file: The array file; None without arrays.
+        plain: Entry key -> entry, of those that are no array.
+        table: Its arrays but for their numbers.
+        digests: Array key -> xxh3-128 of the array's bytes in hex, in the order of the table.
         children: Name of each component inside -> hash of its manifest.
         ties: Arrays of different components that were one, each tie sorted.
         metadata: Plain JSON for people and reports.
@@ -86,11 +95,9 @@ class Manifest:
     """
 
     spec: Spec
-    skeleton: Json
-    roles: Mapping[str, Role]
-    extents: Mapping[str, Extent]
-    aliases: Mapping[str, str]
-    file: ArrayFile | None
+    plain: Mapping[str, Plain]
+    table: Table
+    digests: Mapping[str, str]
     children: Mapping[str, str]
     ties: tuple[tuple[TieMember, ...], ...]
     metadata: Mapping[str, Json]
@@ -98,103 +105,128 @@ class Manifest:
     inference_hash: str
     origin: Origin | None = None
 
-    def infos(self) -> dict[str, ArrayInfo]:
-        """Array key -> stand-in; the keys of one array share it."""
-        found = {key: _info(extent) for key, extent in self.extents.items()}
-        return found | {alias: found[key] for alias, key in self.aliases.items()}
+    @cached_property
+    def roles(self) -> dict[str, Role]:
+        """Entry key -> role."""
+        if not self.plain:
+            return dict(self.table.roles)
+        alone = {key: role for key, role in self.table.roles.items() if entry_of(key, self.plain) not in self.plain}
+        return alone | {key: entry.role for key, entry in self.plain.items()}
 
     def role_of(self, array_key: str) -> Role:
         """The role of the entry that an array is, or lies in."""
-        return self.roles[entry_of(array_key, self.roles)]
+        return self.table.roles[array_key]
+
+    def infos(self) -> dict[str, ArrayInfo]:
+        """Array key -> stand-in; the keys of one array share it."""
+        tied = self.table.tied
+        found = {
+            key: ArrayInfo(dtype_of(each.dtype), each.shape, self.digests[key])
+            for key, each in self.table.extents.items()
+            if key not in tied
+        }
+        return found | {key: found[first] for key, first in tied.items()}
 
     def state(self, arrays: Mapping[str, Any]) -> State:
         """The component's state with these arrays, or stand-ins, in it."""
-        return from_skeleton(self.skeleton, arrays)
+        return put_together(arrays, {key: entry.json for key, entry in self.plain.items()})
 
-    def to_json(self) -> dict[str, Json]:
-        """Plain JSON, the manifest's own hash left out."""
-        return {
-            "format": FORMAT,
-            "version": VERSION,
-            "spec": self.spec.to_json(),
-            "state": self.skeleton,
-            "entries": self._plain_roles(),
-            "arrays": self._arrays_json(),
-            "file": None if self.file is None else _file_json(self.file),
-            "children": dict(self.children),
-            "ties": [[list(member) for member in tie] for tie in self.ties],
-            "metadata": dict(self.metadata),
-            "content_hash": self.content_hash,
-            "inference_hash": self.inference_hash,
-            "origin": None if self.origin is None else _origin_json(self.origin),
-        }
+    def identity(self, content: Mapping[str, str], inference: Mapping[str, str]) -> tuple[str, str]:
+        """The content and the inference hash that follow from what it says, and from those of its children."""
+        return identity_of(self.spec, self.plain, self.table, self.digests, content, inference)
 
-    def _plain_roles(self) -> dict[str, Role]:
-        """Roles of the entries that are no arrays; an array's stands beside it."""
-        keys = self.roles.keys() - self.extents.keys() - self.aliases.keys()
-        return {key: self.roles[key] for key in keys}
-
-    def _arrays_json(self) -> dict[str, Json]:
-        stored = {key: {**_extent_json(extent), "role": self.role_of(key)} for key, extent in self.extents.items()}
-        tied = {alias: {"alias": key, "role": self.role_of(alias)} for alias, key in self.aliases.items()}
-        return stored | tied
+    def text(self) -> str:
+        """Its text, the seal left out (see `seal`)."""
+        spec = f'{self.spec.identity()[:-1]},"options":{canonical_json(self.spec.options)}}}'
+        entries = (f"{json_text(key)}:{canonical_json(entry)}" for key, entry in sorted(self.plain.items()))
+        children = (f"{json_text(name)}:{json_text(digest)}" for name, digest in sorted(self.children.items()))
+        values = (
+            json_text(FORMAT),
+            str(VERSION),
+            spec,
+            canonical_json(self.metadata),
+            "null" if self.origin is None else _origin_text(self.origin),
+            _lines("{", children, "}"),
+            canonical_json(self.ties) if self.ties else "[]",
+            _lines("{", entries, "}"),
+            self.table.text,
+            _lines("[", [f'"{digest}"' for digest in self.digests.values()], "]"),
+            f'"{self.content_hash}"',
+            f'"{self.inference_hash}"',
+        )
+        return "".join([head + value for head, value in zip(HEADS[:-1], values, strict=True)])
 
 
-def seal(fields: Mapping[str, Json]) -> tuple[str, str]:
-    """The one text of a manifest, and its hash.
+def identity_of(
+    spec: Spec,
+    plain: Mapping[str, Plain],
+    table: Table,
+    digests: Mapping[str, str],
+    content: Mapping[str, str],
+    inference: Mapping[str, str],
+) -> tuple[str, str]:
+    """The content and the inference hash of a component; the last two are those of its children by name."""
+    entries = {key: entry.json for key, entry in plain.items()}
+    whole = hash_component(spec, entries, table.rows, digests.values(), content)
+    acting = {key: entry.json for key, entry in plain.items() if entry.role == "inference"}
+    if table.only_acts and len(acting) == len(plain) and content == inference:
+        return whole, whole
+    kept = [
+        (row, digest)
+        for row, digest, role in zip(table.rows, digests.values(), table.roles.values(), strict=True)
+        if role == "inference"
+    ]
+    return whole, hash_component(spec, acting, [row for row, _ in kept], [digest for _, digest in kept], inference)
 
-    A field a line, sorted, in long fields a member a line; ASCII; the hash last.
+
+def table_place(text: str) -> tuple[int, int]:
+    """Where the value of the field `file` starts and ends in a text.
+
+    It is looked for from the end, where nothing but hashes stands behind it; a text that has no such place, or means
+    to confuse, gets one that no reading of the fields in their order will confirm.
     """
-    lines = (f"{canonical_json(name)}:{_field_text(name, value)}" for name, value in sorted(fields.items()))
-    body = "{\n" + ",\n".join(lines)
-    digest = _hash(body)
-    return body + _SEAL.format(digest), digest
+    end = text.rfind(_AFTER_TABLE)
+    return text.rfind(_BEFORE_TABLE, 0, max(end, 0)) + len(_BEFORE_TABLE), end
+
+
+def excess_of(text: str) -> str:
+    """How many values a text holds, if they are too many to be parsed; else "". Its table has a limit of its own."""
+    start, end = table_place(text)
+    return excess(text[:start] + text[end:])
+
+
+_BEFORE_TABLE, _AFTER_TABLE = (HEADS[FIELDS.index(name)] for name in ("file", "xxh3"))
+
+
+def seal(text: str) -> tuple[str, str]:
+    """A whole manifest out of its text, and its hash."""
+    digest = _hash(text)
+    return text + _SEAL.format(digest), digest
 
 
 def broken_seal(text: str) -> str:
-    """What is wrong with the hash at the end of a text, or ""."""
-    length = len(_SEAL.format("0" * 64))
-    body, end = text[:-length], text[-length:]
-    if end == _SEAL.format(_hash(body)):
+    """What is wrong with the hash at the end of a whole manifest, or ""."""
+    if text.endswith(_SEAL.format(_hash(text[:-_SEAL_LENGTH]))):
         return ""
-    is_seal = end == _SEAL.format(end[-68:-4])
-    return "a file that was changed" if is_seal else "a file that was cut, extended or written anew"
+    end = text[-_SEAL_LENGTH:]
+    return (
+        "a file that was changed"
+        if end == _SEAL.format(end[-68:-4])
+        else "a file that was cut, extended or written anew"
+    )
 
 
-def _hash(body: str) -> str:
-    return hashlib.sha256(body.encode()).hexdigest()
+_SEAL_LENGTH = len(_SEAL.format("0" * 64))
 
 
-def _field_text(name: str, value: Json) -> str:
-    if name not in _ONE_LINE_EACH or not value or not isinstance(value, dict):
-        return canonical_json(value)
-    return "{\n" + ",\n".join(f"{canonical_json(key)}:{canonical_json(value[key])}" for key in sorted(value)) + "\n}"
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _info(extent: Extent) -> ArrayInfo:
-    return ArrayInfo(dtype_of(extent.dtype), extent.shape, extent.digest)
+def _lines(before: str, members: Iterable[str], after: str) -> str:
+    text = ",\n".join(members)
+    return f"{before}\n{text}\n{after}" if text else before + after
 
 
-def _extent_json(extent: Extent) -> dict[str, Json]:
-    return {
-        "dtype": extent.dtype,
-        "shape": list(extent.shape),
-        "offset": extent.offset,
-        "length": extent.length,
-        "xxh3": extent.digest,
-    }
-
-
-def _file_json(file: ArrayFile) -> Json:
-    record = file.record
-    return {
-        "backend": file.backend,
-        "name": record.name,
-        "size": record.size,
-        "piece_size": record.piece_size,
-        "pieces": list(record.pieces),
-    }
-
-
-def _origin_json(origin: Origin) -> Json:
-    return {"created": origin.created, "provenance": dict(origin.provenance)}
+def _origin_text(origin: Origin) -> str:
+    return canonical_json({"created": origin.created, "provenance": dict(origin.provenance)})

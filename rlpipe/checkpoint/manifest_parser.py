@@ -4,29 +4,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import cast
+from typing import NoReturn, cast
 
-from rlpipe.backends.extents import Extent, FileRecord
-from rlpipe.backends.image import ALIGNMENT, PIECE_SIZE
 from rlpipe.checkpoint.format import FORMAT, VERSION
-from rlpipe.checkpoint.manifest import ArrayFile, Manifest, Origin, TieMember, broken_seal
-from rlpipe.checkpoint.strict_json import Node, parse
-from rlpipe.errors import FormatVersionError, IdError, ManifestError
-from rlpipe.snapshot.dtypes import DTYPES
+from rlpipe.checkpoint.manifest import (
+    FIELDS,
+    HEADS,
+    Manifest,
+    Origin,
+    Plain,
+    TieMember,
+    broken_seal,
+    excess_of,
+    table_place,
+)
+from rlpipe.checkpoint.strict_json import Json, Strict, scan
+from rlpipe.checkpoint.table import DIGEST_DIGITS, Table, require_key, table_of
+from rlpipe.errors import FormatVersionError, IdError, ManifestError, UnsupportedStateError
 from rlpipe.snapshot.ids import validate_ids
-from rlpipe.snapshot.skeleton import Json, skeleton
+from rlpipe.snapshot.skeleton import decode, encode
 from rlpipe.snapshot.snapshot import ROLES, Role, entry_of
 from rlpipe.snapshot.spec import Spec, canonical_json
-from rlpipe.snapshot.state import arrays, entries, join, split
+from rlpipe.snapshot.state import from_entries
 
-_FIELDS = (
-    *("format", "version", "spec", "state", "entries", "arrays", "file", "children", "ties", "metadata"),
-    *("content_hash", "inference_hash", "origin", "manifest_hash"),
-)
-_MAX_RANK = 64
-_SHA256, _XXH3_128 = 64, 32
-_FILE_NAME = re.compile(r"state\.[a-z0-9]{1,16}")
+_SHA256 = 64
+_HEX = re.compile("[0-9a-f]*")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 _LFS_POINTER = "version https://git-lfs.github.com/spec/"
 
@@ -43,186 +45,169 @@ def parse_manifest(text: str, file: str) -> tuple[Manifest, str]:
         FormatVersionError: It was written by a newer rlpipe.
     """
     text = text.replace("\r\n", "\n")
-    if text.startswith(_LFS_POINTER):
-        raise ManifestError(f"{file} is a Git LFS pointer", expected="the manifest", fix="fetch it: git lfs pull")
-    root = parse(text, file)
-    _require_version(root)
-    fields = root.fields(*_FIELDS)
+    strict = Strict(file)
     if broken := broken_seal(text):
-        fields["manifest_hash"].fail("the hash of all that is before it", found=broken)
-    try:
-        return _manifest(fields), fields["manifest_hash"].text()
-    except RecursionError:
-        root.fail("less nesting", found="nesting without end")
+        _explain(text, strict, broken)
+    if found := excess_of(text):
+        strict.fail("", "fewer values", found=found)
+    with strict.reading():
+        return _manifest(text, strict), text[-68:-4]
 
 
-def _require_version(root: Node) -> None:
-    members = root.mapping()
+def _explain(text: str, strict: Strict, broken: str) -> NoReturn:
+    """Raise what is wrong with a text that was not written as it is."""
+    if text.startswith(_LFS_POINTER):
+        raise ManifestError(
+            f"{strict.file} is a Git LFS pointer", expected="the manifest", fix="fetch it: git lfs pull"
+        )
+    members = strict.mapping(strict.parse(text.removesuffix("\n")), "")
     for name in ("format", "version"):
         if name not in members:
-            root.fail("the fields format and version", found=f"no {name}")
-    members["format"].choice((FORMAT,))
-    version = members["version"].integer()
-    if version > VERSION:
-        raise FormatVersionError(f"{root.file} was written by a newer rlpipe", version=version, known=VERSION)
+            strict.fail("", "the fields format and version", found=f"no {name}")
+    _require_version(members["format"], members["version"], strict)
+    strict.fields(members, "", FIELDS)
+    if broken:
+        strict.fail("manifest_hash", "the hash of all that is before it", found=broken)
+    strict.fail("", "fields and lines in their one order, without spaces", found="the same in another layout")
 
 
-def _manifest(fields: Mapping[str, Node]) -> Manifest:
-    file = None if fields["file"].value is None else _file(fields["file"])
-    extents, aliases, array_roles = _arrays(fields["arrays"], file)
-    children = _children(fields["children"])
-    manifest = Manifest(
-        spec=_spec(fields["spec"]),
-        skeleton=fields["state"].value,
-        roles=array_roles | {_key(key, node): _role(node) for key, node in fields["entries"].mapping().items()},
-        extents=extents,
-        aliases=aliases,
-        file=file,
-        children=children,
-        ties=_ties(fields["ties"], children),
-        metadata=_plain(fields["metadata"]),
-        content_hash=fields["content_hash"].digest(_SHA256),
-        inference_hash=fields["inference_hash"].digest(_SHA256),
-        origin=None if fields["origin"].value is None else _origin(fields["origin"]),
+def _require_version(name: Json, version: Json, strict: Strict) -> None:
+    strict.choice(name, "format", (FORMAT,))
+    if strict.integer(version, "version") > VERSION:
+        raise FormatVersionError(f"{strict.file} was written by a newer rlpipe", version=version, known=VERSION)
+    if version < VERSION:
+        strict.fail("version", f"format version {VERSION}", value=version)
+
+
+def _values(text: str, strict: Strict) -> list[Json]:
+    """The value of each field but the last, in their order; of `file` the text, as `table_of` reads it."""
+    start, end = table_place(text)
+    values: list[Json] = []
+    at = 0
+    for name, head in zip(FIELDS, HEADS, strict=True):
+        if not text.startswith(head, at):
+            _explain(text, strict, "")
+        at += len(head)
+        if name == "manifest_hash":
+            break
+        value, at = (text[start:end], end) if name == "file" and at == start else scan(text, at)
+        values.append(value)
+    return values
+
+
+def _manifest(text: str, strict: Strict) -> Manifest:
+    name, version, spec, metadata, origin, children, ties, entries, file, hashes, content, inference = _values(
+        text, strict
     )
-    return _with_entry_roles(manifest, fields["state"])
+    _require_version(name, version, strict)
+    table = table_of(file, strict)
+    inside = _children(children, strict)
+    return Manifest(
+        spec=_spec(spec, strict),
+        plain=_plain(entries, table, strict),
+        table=table,
+        digests=_digests(hashes, table, strict),
+        children=inside,
+        ties=tuple(_tie(tie, f"ties.{index}", inside, strict) for index, tie in enumerate(strict.items(ties, "ties"))),
+        metadata=strict.mapping(metadata, "metadata"),
+        content_hash=strict.digest(content, "content_hash", _SHA256),
+        inference_hash=strict.digest(inference, "inference_hash", _SHA256),
+        origin=None if origin is None else _origin(origin, strict),
+    )
 
 
-def _with_entry_roles(manifest: Manifest, node: Node) -> Manifest:
-    """The manifest with roles of entries only, after checking that state, arrays and roles name the same things."""
-    infos = manifest.infos()
+def _spec(value: Json, strict: Strict) -> Spec:
+    class_path, config, options = strict.fields(value, "spec", ("class", "config", "options"))
+    return Spec(
+        strict.text(class_path, "spec.class"),
+        strict.mapping(config, "spec.config"),
+        strict.mapping(options, "spec.options"),
+    )
+
+
+def _plain(value: Json, table: Table, strict: Strict) -> dict[str, Plain]:
+    """The entries that are no array, after checking that they and the table name each thing once."""
+    plain = {key: _entry(key, pair, strict) for key, pair in strict.mapping(value, "entries").items()}
+    rest: dict[str, object] = dict(table.extents)
+    for key, entry in plain.items():
+        _require_typed(key, entry.json, rest, strict)
+    for key in table.extents.keys() - rest.keys():
+        if table.roles[key] != plain[entry_of(key, plain)].role:
+            strict.fail(f"file.arrays.{key}.role", "one role for each entry", found="another one than its list has")
     try:
-        state = manifest.state(infos)
+        if plain or not table.is_state:
+            from_entries(plain | rest)
+    except UnsupportedStateError as error:
+        strict.fail("entries", "keys apart from each other", found=error.subject)
+    if plain.keys() & rest.keys():
+        strict.fail("entries", "entries that are no array", found=f"{sorted(plain.keys() & rest.keys())[:5]}")
+    return plain
+
+
+def _entry(key: str, value: Json, strict: Strict) -> Plain:
+    place = f"entries.{require_key(key, 'entries', strict)}"
+    role, json = strict.items(value, place, count=2)
+    return Plain(cast(Role, strict.choice(role, place, ROLES)), json)
+
+
+def _require_typed(key: str, json: Json, rest: dict[str, object], strict: Strict) -> None:
+    """Check that an entry is the one typed JSON of a value that is no array; takes its arrays out of the rest."""
+    try:
+        value = decode(json, key, rest)
     except (ManifestError, UnicodeDecodeError) as error:
-        node.fail("a typed state whose arrays are all listed", found=str(error).replace("\n ", ";"))
-    if canonical_json(skeleton(state)) != canonical_json(node.value):
-        node.fail("the one form of a typed state", found="the same state in another form")
-    if arrays(state).keys() != infos.keys():
-        node.fail("the listed arrays", found=f"others: {sorted(infos.keys() - arrays(state).keys())[:5]}")
-    found = entries(state).keys()
-    known = manifest.roles
-    if found - known.keys() or known.keys() - found - infos.keys():
-        node.fail("a role for each entry", found=f"others: {sorted(found ^ known.keys())[:5]}")
-    roles = {key: known[key] for key in found}
-    for key in infos:
-        if known[key] != roles[entry_of(key, roles)]:
-            node.fail("one role for each entry", found=f"another one for {key}")
-    return replace(manifest, roles=roles)
+        strict.fail(f"entries.{key}", "typed JSON whose arrays are listed", found=str(error).replace("\n ", ";"))
+    is_entry = json != {"array": None} and not (isinstance(value, dict) and value)
+    if not is_entry or canonical_json(encode(value, key)) != canonical_json(json):
+        strict.fail(f"entries.{key}", "the one form of typed JSON", found="the same value in another form")
 
 
-def _spec(node: Node) -> Spec:
-    fields = node.fields("class", "config", "options")
-    return Spec(fields["class"].text(), _plain(fields["config"]), _plain(fields["options"]))
+def _digests(value: Json, table: Table, strict: Strict) -> dict[str, str]:
+    """Array key -> digest."""
+    hashes = strict.items(value, "xxh3", count=len(table.extents))
+    if not _are_digests(hashes):
+        for index, each in enumerate(hashes):
+            strict.digest(each, f"xxh3.{index}", DIGEST_DIGITS)
+    digests = dict(zip(table.extents, hashes, strict=True))
+    for key, first in table.tied.items():
+        if digests[key] != digests[first]:
+            strict.fail("xxh3", "one hash for arrays in one place", found=f"two for {first} and {key}")
+    return digests
 
 
-def _plain(node: Node) -> dict[str, Json]:
-    node.mapping()
-    return cast("dict[str, Json]", node.value)
+def _are_digests(hashes: list[Json]) -> bool:
+    """Whether all are digests, asked of all at once."""
+    try:
+        return {*map(len, hashes)} <= {DIGEST_DIGITS} and _HEX.fullmatch("".join(hashes)) is not None
+    except TypeError:
+        return False
 
 
-def _role(node: Node) -> Role:
-    return cast(Role, node.choice(ROLES))
-
-
-def _children(node: Node) -> dict[str, str]:
-    members = node.mapping()
+def _children(value: Json, strict: Strict) -> dict[str, str]:
+    members = strict.mapping(value, "children")
     try:
         validate_ids(members, kind="component")
     except IdError as error:
-        node.fail("names that can stand side by side as directories", found=error.found)
-    return {name: member.digest(_SHA256) for name, member in members.items()}
+        strict.fail("children", "names that can stand side by side as directories", found=error.found)
+    return {name: strict.digest(digest, f"children.{name}", _SHA256) for name, digest in members.items()}
 
 
-def _key(key: str, node: Node) -> str:
-    try:
-        is_canonical = join(*split(key)) == key
-    except UnicodeDecodeError:
-        is_canonical = False
-    if not is_canonical:
-        node.fail("a percent-escaped key", found=repr(key)[:80])
-    return key
-
-
-def _file(node: Node) -> ArrayFile:
-    fields = node.fields("backend", "name", "size", "piece_size", "pieces")
-    if not _FILE_NAME.fullmatch(fields["name"].text()):
-        fields["name"].fail("the name of an array file, such as state.h5")
-    size = fields["size"].integer(low=1)
-    piece_size = fields["piece_size"].integer(low=1, high=PIECE_SIZE)
-    pieces = tuple(piece.digest(_XXH3_128) for piece in fields["pieces"].items())
-    if len(pieces) != -(-size // piece_size):
-        fields["pieces"].fail(f"{-(-size // piece_size)} hashes", found=f"{len(pieces)}")
-    return ArrayFile(fields["backend"].text(), FileRecord(fields["name"].text(), size, piece_size, pieces))
-
-
-def _arrays(node: Node, file: ArrayFile | None) -> tuple[dict[str, Extent], dict[str, str], dict[str, Role]]:
-    """Extents, aliases, and the role beside each array."""
-    members = {_key(key, member): member for key, member in node.mapping().items()}
-    tied = {key: member.fields("alias", "role") for key, member in members.items() if "alias" in member.mapping()}
-    stored = {
-        key: member.fields("dtype", "shape", "role", "offset", "length", "xxh3")
-        for key, member in members.items()
-        if key not in tied
-    }
-    if bool(stored) != (file is not None):
-        node.fail("arrays and an array file, or neither", found=f"{len(stored)} arrays, file: {file is not None}")
-    for fields in tied.values():
-        fields["alias"].choice(stored)
-    extents = {key: _extent(key, fields, file.record.size if file else 0) for key, fields in stored.items()}
-    _require_apart(extents, node)
-    aliases = {key: fields["alias"].text() for key, fields in tied.items()}
-    return extents, aliases, {key: _role(fields["role"]) for key, fields in (stored | tied).items()}
-
-
-def _extent(key: str, fields: Mapping[str, Node], size: int) -> Extent:
-    shape = tuple(length.integer() for length in fields["shape"].items())
-    if len(shape) > _MAX_RANK:
-        fields["shape"].fail(f"at most {_MAX_RANK} dimensions")
-    dtype = fields["dtype"].choice(DTYPES.keys())
-    extent = Extent(key, dtype, shape, fields["offset"].integer(), fields["xxh3"].digest(_XXH3_128))
-    if fields["length"].integer(high=size) != extent.length:
-        fields["length"].fail(f"{extent.length} bytes, as dtype and shape say")
-    if extent.end > size or extent.offset % ALIGNMENT:
-        fields["offset"].fail(f"a multiple of {ALIGNMENT} that leaves room in a file of {size} bytes")
-    if not extent.length and extent.offset:
-        fields["offset"].fail("0 for an array without elements")
-    return extent
-
-
-def _require_apart(extents: Mapping[str, Extent], node: Node) -> None:
-    end, before = 0, ""
-    for extent in sorted(extents.values(), key=lambda each: each.offset):
-        if extent.length and extent.offset < end:
-            node.fail("arrays apart from each other", found=f"{before} and {extent.key} overlap")
-        if extent.length:
-            end, before = extent.end, extent.key
-
-
-def _ties(node: Node, children: Mapping[str, str]) -> tuple[tuple[TieMember, ...], ...]:
-    return tuple(_tie(tie, children) for tie in node.items())
-
-
-def _tie(node: Node, children: Mapping[str, str]) -> tuple[TieMember, ...]:
-    members = tuple(_tie_member(member, children) for member in node.items())
+def _tie(value: Json, place: str, children: Mapping[str, str], strict: Strict) -> tuple[TieMember, ...]:
+    members = tuple(_tie_member(member, place, children, strict) for member in strict.items(value, place))
     heads = {member.component.partition("/")[0] for member in members}
     if len(heads) < 2 or len(set(members)) < len(members):
-        node.fail("arrays of at least two components, each once")
+        strict.fail(place, "arrays of at least two components, each once", value=value)
     return members
 
 
-def _tie_member(node: Node, children: Mapping[str, str]) -> TieMember:
-    pair = node.items()
-    if len(pair) != 2:
-        node.fail("a component and a key")
-    component, key = pair[0].text(), _key(pair[1].text(), pair[1])
-    if component and component.partition("/")[0] not in children:
-        pair[0].fail("the path of a component inside this one")
-    return TieMember(component, key)
+def _tie_member(value: Json, place: str, children: Mapping[str, str], strict: Strict) -> TieMember:
+    component, key = strict.items(value, place, count=2)
+    if strict.text(component, place) and component.partition("/")[0] not in children:
+        strict.fail(place, "the path of a component inside this one", value=component)
+    return TieMember(component, require_key(key, place, strict))
 
 
-def _origin(node: Node) -> Origin:
-    fields = node.fields("created", "provenance")
-    created = fields["created"].text()
-    if not _TIME.fullmatch(created):
-        fields["created"].fail("a time in UTC, such as 2026-01-31T12:00:00.123456Z")
-    return Origin(created, _plain(fields["provenance"]))
+def _origin(value: Json, strict: Strict) -> Origin:
+    created, provenance = strict.fields(value, "origin", ("created", "provenance"))
+    if not _TIME.fullmatch(strict.text(created, "origin.created")):
+        strict.fail("origin.created", "a time in UTC, such as 2026-01-31T12:00:00.123456Z", value=created)
+    return Origin(created, strict.mapping(provenance, "origin.provenance"))

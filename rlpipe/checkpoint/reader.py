@@ -6,22 +6,20 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from rlpipe.backends.extents import read_all_arrays, read_arrays
 from rlpipe.checkpoint.component import Component, open_manifest, open_tree
 from rlpipe.checkpoint.directory import locate
 from rlpipe.checkpoint.manifest import Manifest
-from rlpipe.checkpoint.ties import Infos, refuse_ties_to_unread, shared_infos
+from rlpipe.checkpoint.steady import steadily
+from rlpipe.checkpoint.ties import refuse_ties_to_unread, share, shared_infos
 from rlpipe.errors import IntegrityError, SelectionError
-from rlpipe.snapshot.dtypes import logical_name
-from rlpipe.snapshot.identity import ArrayIdentity, hash_state
 from rlpipe.snapshot.selection import Selection, require_matches, select
-from rlpipe.snapshot.snapshot import ROLES, Role, Snapshot, below, walk
+from rlpipe.snapshot.snapshot import Snapshot, below, walk
 from rlpipe.snapshot.state import Array, arrays, map_arrays
 
 _ALL = Selection()
-_ACTING: tuple[Role, ...] = ("inference",)
 
 
 def read_manifest(path: str | os.PathLike[str]) -> Manifest:
@@ -35,7 +33,7 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
         ManifestError: The manifest breaks the format.
         FormatVersionError: It was written by a newer rlpipe.
     """
-    return open_manifest(locate(Path(path)))[0]
+    return steadily(Path(path), open_manifest)[0]
 
 
 def read_checkpoint(
@@ -62,12 +60,20 @@ def read_checkpoint(
         SelectionError: A pattern of the selection matches nothing.
         TieError: Only some members of a tied set are selected.
     """
-    root = open_tree(Path(path), selection.passes_through)
+    return steadily(Path(path), lambda directory: _read(directory, selection, arrays))
+
+
+def _read(path: Path, selection: Selection, arrays: Literal["verify", "none"]) -> Snapshot:
+    root = open_tree(path, selection.passes_through)
+    if selection == _ALL and arrays == "verify":
+        found = {each.path: _read_component(each) for each in root.walk()}
+        share(root, found)
+        return _snapshot(root, found)
     _require_components(root, selection)
     infos = shared_infos(root)
     if selection.ties == "keep":
         refuse_ties_to_unread(root, selection)
-    described = _described(root, infos)
+    described = _snapshot(root, infos)
     if selection != _ALL:
         described = select(described, selection)
     return described if arrays == "none" else _with_arrays(described, root)
@@ -98,30 +104,28 @@ def _require_components(root: Component, selection: Selection) -> None:
     require_matches(selection.components, known, "component")
 
 
-def _described(component: Component, infos: Infos) -> Snapshot:
-    """The snapshot with stand-ins for arrays; a component of which not all children were opened is not whole."""
+def _snapshot(component: Component, found: Mapping[str, dict[str, Any]]) -> Snapshot:
+    """The snapshot with these arrays, or stand-ins; a component of which not all children were opened is not whole."""
+    _require_identity(component)
     manifest = component.manifest
-    children = {name: _described(child, infos) for name, child in component.children.items()}
-    found = infos[component.path]
-    snapshot = Snapshot(
-        manifest.spec, manifest.state(found), manifest.roles, children, manifest.metadata, component.has_all_children
+    return Snapshot.unchecked(
+        spec=manifest.spec,
+        state=manifest.state(found[component.path]),
+        roles=manifest.roles,
+        children={name: _snapshot(child, found) for name, child in component.children.items()},
+        metadata=manifest.metadata,
+        whole=component.has_all_children,
     )
-    _require_hashes(component, snapshot)
-    return snapshot
 
 
-def _require_hashes(component: Component, described: Snapshot) -> None:
-    """Check the stored identity, where the identities of all children are at hand."""
+def _require_identity(component: Component) -> None:
+    """Check the stored identity, where those of all children are at hand."""
     if not component.has_all_children:
         return
     manifest = component.manifest
-    identities = {
-        key: ArrayIdentity(logical_name(info.dtype), info.shape, info.digest) for key, info in manifest.infos().items()
-    }
     content = {name: child.manifest.content_hash for name, child in component.children.items()}
     inference = {name: child.manifest.inference_hash for name, child in component.children.items()}
-    part = (described.spec, described.state, described.roles, identities)
-    found = hash_state(*part, content, counted=ROLES), hash_state(*part, inference, counted=_ACTING)
+    found = manifest.identity(content, inference)
     if found != (manifest.content_hash, manifest.inference_hash):
         raise IntegrityError(
             f"{component.directory} says it is another policy than the one it holds",
@@ -129,6 +133,17 @@ def _require_hashes(component: Component, described: Snapshot) -> None:
             found=f"content {found[0][:12]}, inference {found[1][:12]}",
             fix="take another copy of the checkpoint",
         )
+
+
+def _read_component(component: Component) -> dict[str, Array]:
+    """All arrays of a component, by key; those of one place are one."""
+    manifest, table = component.manifest, component.manifest.table
+    if table.file is None:
+        return {}
+    found = read_all_arrays(component.directory, table.file, manifest.digests)
+    for key, first in table.tied.items():
+        found[key] = found[first]
+    return found
 
 
 def _with_arrays(described: Snapshot, root: Component) -> Snapshot:
@@ -142,15 +157,17 @@ def _with_arrays(described: Snapshot, root: Component) -> Snapshot:
 def _load(part: Snapshot, component: Component, loaded: dict[int, Array]) -> None:
     """Read the arrays that this part describes, under the identity of their stand-ins."""
     infos = arrays(part.state)
-    manifest = component.manifest
-    if manifest.file is None or not infos:
+    manifest, table = component.manifest, component.manifest.table
+    if table.file is None or not infos:
         return
-    stored = {key: manifest.aliases.get(key, key) for key in infos}
-    wanted = [manifest.extents[key] for key in sorted(set(stored.values()))]
-    read = read_all_arrays if len(wanted) == len(manifest.extents) else read_arrays
-    found = read(component.directory, manifest.file.record, wanted)
+    keys = {table.tied.get(key, key) for key in infos}
+    wanted = [each for each in table.file.extents if each.key in keys]
+    if len(wanted) == len(table.file.extents):
+        found = read_all_arrays(component.directory, table.file, manifest.digests)
+    else:
+        found = read_arrays(component.directory, table.file, wanted, manifest.digests)
     for key, info in infos.items():
-        loaded.setdefault(id(info), found[stored[key]])
+        loaded.setdefault(id(info), found[table.tied.get(key, key)])
 
 
 def _filled(described: Snapshot, loaded: Mapping[int, Array]) -> Snapshot:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from rlpipe.checkpoint.array_info import ArrayInfo
 from rlpipe.checkpoint.component import Component
-from rlpipe.checkpoint.manifest import TieMember
-from rlpipe.errors import IntegrityError, TieError, UnsupportedStateError, listed
+from rlpipe.checkpoint.manifest import Manifest, TieMember
+from rlpipe.errors import IntegrityError, TieError, listed
 from rlpipe.snapshot.selection import Selection
-from rlpipe.snapshot.snapshot import Snapshot, below, entry_of, ties, walk
+from rlpipe.snapshot.snapshot import Snapshot, below, entry_of, tied, walk
 from rlpipe.snapshot.state import arrays
 
 Infos: TypeAlias = dict[str, dict[str, ArrayInfo]]
@@ -36,17 +36,17 @@ def tree_ties(snapshot: Snapshot) -> TreeTies:
 
     A component lists each tie that joins different ones of its children, or a child with itself, so that a directory
     copied away takes along what it needs.
-
-    Raises:
-        UnsupportedStateError: A component has a child and an entry of the same name.
     """
-    owners = _owners(snapshot)
+    return ties_of({path: arrays(part.state) for path, part in walk(snapshot)})
+
+
+def ties_of(parts: Mapping[str, Mapping[str, Any]]) -> TreeTies:
+    """The ties of a tree whose arrays are given: component path -> array key -> array."""
     inner: dict[str, list[tuple[str, ...]]] = {}
     outer: dict[str, list[tuple[TieMember, ...]]] = {}
-    for group in ties(snapshot):
+    for group in tied({(path, key): array for path, found in parts.items() for key, array in found.items()}):
         by_component: dict[str, list[str]] = {}
-        for name in group:
-            path, key = owners[name]
+        for path, key in group:
             by_component.setdefault(path, []).append(key)
         for path, keys in by_component.items():
             if len(keys) > 1:
@@ -58,22 +58,6 @@ def tree_ties(snapshot: Snapshot) -> TreeTies:
         {path: tuple(groups) for path, groups in inner.items()},
         {path: tuple(sorted(found)) for path, found in outer.items()},
     )
-
-
-def _owners(snapshot: Snapshot) -> dict[str, tuple[str, str]]:
-    """Full array key -> path of its component, and its key there."""
-    owners: dict[str, tuple[str, str]] = {}
-    for path, part in walk(snapshot):
-        doubled = part.children.keys() & part.state.keys()
-        if doubled:
-            raise UnsupportedStateError(
-                f"{path or 'the root'} has a component and an entry of the same name",
-                expected="names apart",
-                found=", ".join(sorted(doubled)),
-                fix="rename one of them",
-            )
-        owners |= {below(path, key): (path, key) for key in arrays(part.state)}
-    return owners
 
 
 def _joined(firsts: Mapping[str, str]) -> Iterator[tuple[str, tuple[TieMember, ...]]]:
@@ -99,20 +83,36 @@ def shared_infos(root: Component) -> Infos:
         IntegrityError: A manifest lists a tie between arrays that differ, or are not there.
     """
     infos = {each.path: each.manifest.infos() for each in root.walk()}
-    for above in root.walk():
-        for tie in above.manifest.ties:
-            _share(infos, [place for place in _places(above, tie) if place[0] in infos], above)
+    share(root, infos)
     return infos
 
 
-def _places(above: Component, tie: tuple[TieMember, ...]) -> list[tuple[str, str]]:
-    """Path of the component, from the root that was opened, and array key there."""
-    paths = ["/".join(filter(None, (above.path, member.component))) for member in tie]
-    return [(path, member.key) for path, member in zip(paths, tie, strict=True)]
+def share(root: Component, found: Mapping[str, dict[str, Any]]) -> None:
+    """Make what is tied across components one.
+
+    Args:
+        root: The components that were opened.
+        found: Component path -> array key -> array, or stand-in; what is tied is replaced by one of its set.
+
+    Raises:
+        IntegrityError: A manifest lists a tie between arrays that differ, or are not there.
+    """
+    opened = {each.path: each.manifest for each in root.walk()}
+    for above in root.walk():
+        for tie in above.manifest.ties:
+            places = [place for place in _places(above, tie) if place[0] in opened]
+            _require_same([_described(opened[path], key) for path, key in places], places, above)
+            for path, key in places[1:]:
+                one, old = found[places[0][0]][places[0][1]], found[path][key]
+                found[path].update({other: one for other, value in found[path].items() if value is old})
 
 
-def _share(infos: Infos, places: list[tuple[str, str]], above: Component) -> None:
-    found = [infos[path].get(key) for path, key in places]
+def _described(manifest: Manifest, key: str) -> tuple[Any, ...] | None:
+    extent = manifest.table.extents.get(key)
+    return None if extent is None else (extent.dtype, extent.shape, manifest.digests[key])
+
+
+def _require_same(found: Sequence[Any], places: Sequence[tuple[str, str]], above: Component) -> None:
     if len(set(found)) > 1 or None in found:
         raise IntegrityError(
             f"{above.directory} lists a tie between arrays that are not the same",
@@ -120,8 +120,12 @@ def _share(infos: Infos, places: list[tuple[str, str]], above: Component) -> Non
             found=listed(below(path, key) for path, key in places),
             fix="take another copy of the checkpoint",
         )
-    for (path, _), old in zip(places[1:], found[1:], strict=True):
-        infos[path].update({key: found[0] for key, info in infos[path].items() if info is old and found[0]})
+
+
+def _places(above: Component, tie: tuple[TieMember, ...]) -> list[tuple[str, str]]:
+    """Path of the component, from the root that was opened, and array key there."""
+    paths = ["/".join(filter(None, (above.path, member.component))) for member in tie]
+    return [(path, member.key) for path, member in zip(paths, tie, strict=True)]
 
 
 def refuse_ties_to_unread(root: Component, selection: Selection) -> None:

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlpipe.backends.extents import damaged_parts
+from rlpipe.checkpoint.authenticity import require_sha256, sha256_of
 from rlpipe.checkpoint.component import Component, open_manifest, require_listed, require_present, unlisted
-from rlpipe.checkpoint.directory import locate
 from rlpipe.checkpoint.format import MANIFEST_NAME
+from rlpipe.checkpoint.identical import identical_notes
+from rlpipe.checkpoint.inspect import inspect_checkpoint
 from rlpipe.checkpoint.manifest import Manifest
 from rlpipe.checkpoint.reader import read_checkpoint
+from rlpipe.checkpoint.steady import steadily
 from rlpipe.errors import CheckpointError
 from rlpipe.snapshot.snapshot import below
 
@@ -46,7 +49,7 @@ class VerifyReport:
     Attributes:
         path: The checkpoint.
         findings: All damage, by component.
-        notes: What is there and was not checked, because no manifest lists it.
+        notes: What is there and was not checked, because no manifest lists it; and which policies are the same.
         components: How many components were checked.
         nbytes: How many bytes of array files were checked.
     """
@@ -70,26 +73,36 @@ class _Checked:
     nbytes: int = 0
 
 
-def verify_checkpoint(path: str | os.PathLike[str]) -> VerifyReport:
+def verify_checkpoint(path: str | os.PathLike[str], *, sha256: str | None = None) -> VerifyReport:
     """Check every byte of a checkpoint and of all components in it. Damage is reported, not raised.
 
     Args:
         path: A checkpoint's directory, or that of any component in one.
+        sha256: What `sha256_of` must give for it. Hashes inside a checkpoint show damage; only a value that was kept
+            elsewhere shows that somebody put another one in its place.
 
     Raises:
         CheckpointNotFoundError: There is nothing, a file, or an empty directory at the path.
+        ConfigError: `sha256` is none.
     """
-    directory = locate(Path(path))
+    expected = None if sha256 is None else require_sha256(sha256)
+    return steadily(Path(path), lambda found: _verify(Path(path), found, expected), is_sound=lambda report: report.ok)
+
+
+def _verify(path: Path, directory: Path, sha256: str | None) -> VerifyReport:
     if not directory.is_dir() or not any(directory.iterdir()):
         open_manifest(directory)
-    checked = list(_check(directory, "", ""))
+    checked = list(_check(str(directory), "", ""))
     findings = [finding for each in checked for finding in each.findings]
     findings = findings or list(_check_as_one(directory))
-    notes = tuple(note for each in checked for note in each.notes)
-    return VerifyReport(Path(path), tuple(findings), notes, len(checked), sum(each.nbytes for each in checked))
+    findings = findings or list(_check_whole(directory, sha256))
+    notes = [note for each in checked for note in each.notes]
+    if not findings:
+        notes += identical_notes(inspect_checkpoint(directory))
+    return VerifyReport(path, tuple(findings), tuple(notes), len(checked), sum(each.nbytes for each in checked))
 
 
-def _check(directory: Path, path: str, expected: str) -> Iterator[_Checked]:
+def _check(directory: str, path: str, expected: str) -> Iterator[_Checked]:
     """Check a component and those inside; a damaged one stops nothing but itself."""
     try:
         require_present(directory, path)
@@ -100,21 +113,22 @@ def _check(directory: Path, path: str, expected: str) -> Iterator[_Checked]:
         yield _Checked((Finding(path, MANIFEST_NAME, "", _line(error)),))
         return
     notes = tuple(f"{below(path, name)} is not listed, and was ignored" for name in unlisted(directory, manifest))
-    nbytes = manifest.file.record.size if manifest.file else 0
+    file = manifest.table.file
+    nbytes = file.size if file else 0
     yield _Checked(tuple(_check_arrays(directory, path, manifest)), notes, nbytes)
     for name, child in sorted(manifest.children.items()):
-        yield from _check(directory / name, below(path, name), child)
+        yield from _check(f"{directory}/{name}", below(path, name), child)
 
 
-def _check_arrays(directory: Path, path: str, manifest: Manifest) -> Iterator[Finding]:
-    if manifest.file is None:
+def _check_arrays(directory: str, path: str, manifest: Manifest) -> Iterator[Finding]:
+    file = manifest.table.file
+    if file is None:
         return
-    record = manifest.file.record
     try:
-        for key, message in damaged_parts(directory, record, list(manifest.extents.values())):
-            yield Finding(path, record.name, key, message)
+        for key, message in damaged_parts(directory, file, manifest.digests):
+            yield Finding(path, file.name, key, message)
     except CheckpointError as error:
-        yield Finding(path, record.name, "", _line(error))
+        yield Finding(path, file.name, "", _line(error))
 
 
 def _check_as_one(directory: Path) -> Iterator[Finding]:
@@ -123,6 +137,13 @@ def _check_as_one(directory: Path) -> Iterator[Finding]:
         read_checkpoint(directory, arrays="none")
     except CheckpointError as error:
         yield Finding("", MANIFEST_NAME, "", _line(error))
+
+
+def _check_whole(directory: Path, expected: str | None) -> Iterator[Finding]:
+    """Whether it is the very checkpoint that is meant."""
+    found = expected and sha256_of(directory)
+    if found != expected:
+        yield Finding("", MANIFEST_NAME, "", f"this is another checkpoint: SHA-256 {found}, expected {expected}")
 
 
 def _line(error: CheckpointError) -> str:

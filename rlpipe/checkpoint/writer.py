@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from rlpipe.backends.backend import Backend, Block, block, resolve
-from rlpipe.backends.extents import Extent, FileRecord
-from rlpipe.backends.image import PIECE_SIZE, write_image
-from rlpipe.checkpoint.directory import IfExists, staged, sync_directory, write_text
-from rlpipe.checkpoint.fit import require_read
+from rlpipe.backends.array_file import Durability, digests_of, write_all, write_arrays
+from rlpipe.backends.backend import resolve
+from rlpipe.checkpoint.directory import IfExists, locate, staged, sync_directory
 from rlpipe.checkpoint.format import MANIFEST_NAME, MAX_MANIFEST_SIZE
-from rlpipe.checkpoint.manifest import ArrayFile, Manifest, Origin, seal
-from rlpipe.checkpoint.strict_json import Json, require_plain
-from rlpipe.checkpoint.ties import TreeTies, tree_ties
-from rlpipe.errors import ManifestError, UnsupportedStateError
-from rlpipe.snapshot.identity import ArrayIdentity, hash_state, identify
-from rlpipe.snapshot.ids import validate_ids
-from rlpipe.snapshot.skeleton import from_skeleton, skeleton
-from rlpipe.snapshot.snapshot import ROLES, Role, Snapshot, below, entry_of, walk
-from rlpipe.snapshot.state import arrays
-
-_ACTING: tuple[Role, ...] = ("inference",)
+from rlpipe.checkpoint.linking import Former
+from rlpipe.checkpoint.manifest import Manifest, Origin, excess_of, identity_of, seal
+from rlpipe.checkpoint.plan import Plan, plans_of
+from rlpipe.checkpoint.strict_json import Json, plain_text
+from rlpipe.errors import UnsupportedStateError
+from rlpipe.snapshot.identity import stored
+from rlpipe.snapshot.snapshot import Snapshot, below
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +36,8 @@ def write_checkpoint(
     *,
     backend: str = "hdf5",
     if_exists: IfExists = "error",
+    durability: Durability = "fsync",
+    previous: str | os.PathLike[str] | None = None,
     provenance: Mapping[str, Json] | None = None,
 ) -> Path:
     """Write a snapshot as a checkpoint directory, whole or not at all.
@@ -53,6 +49,10 @@ def write_checkpoint(
         path: The directory to make; its parents are made too.
         backend: "hdf5" or "pickle".
         if_exists: "replace" lets it take the place of an older checkpoint, in one step.
+        durability: "fsync": it is on the disk when this returns. "none": the system writes it when it likes; safe
+            against killed processes, not against power failures.
+        previous: A checkpoint in the same file system, by default the one that is replaced. Files of components that
+            have not changed since are linked, not copied, after a look at every byte of them.
         provenance: Plain JSON about this run, kept in the root's manifest only.
 
     Returns:
@@ -65,108 +65,85 @@ def write_checkpoint(
         ManifestError: A spec, metadata or provenance that is not plain JSON.
         IdError: A component's name cannot name a directory.
     """
-    array_files = resolve(backend)
     origin = Origin(datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"), dict(provenance or {}))
-    require_plain(origin.provenance, "provenance")
-    for component_path, part in walk(snapshot):
-        _require_storable(part, component_path)
-    require_read(snapshot)
-    tied = tree_ties(snapshot)
-    with staged(Path(path), if_exists=if_exists) as stage:
-        _TreeWriter(array_files, tied).write(snapshot, stage, "", origin)
+    plain_text(origin.provenance, "provenance")
+    plans = plans_of(snapshot, resolve(backend))
+    if previous is None and if_exists == "replace":
+        previous = locate(Path(path))
+    with staged(Path(path), if_exists=if_exists, durability=durability) as stage:
+        former = None if previous is None else Former(os.fspath(previous), durability)
+        _write(plans, "", str(stage), former, durability, origin)
     return Path(path)
 
 
-def _require_storable(part: Snapshot, path: str) -> None:
-    where = path or "the root"
-    validate_ids(part.children, kind="component")
-    require_plain(part.spec.to_json(), f"{where}, spec")
-    require_plain(part.metadata, f"{where}, metadata")
-    try:
-        from_skeleton(skeleton(part.state), arrays(part.state))
-    except (ManifestError, RecursionError) as error:
-        raise UnsupportedStateError(f"the state of {where} cannot be read back", found=str(error)) from error
+def _write(
+    plans: Mapping[str, Plan],
+    path: str,
+    directory: str,
+    former: Former | None,
+    durability: Durability,
+    origin: Origin | None,
+) -> _Written:
+    """Fill a component's directory, its children first; it is on the disk when this returns."""
+    plan = plans[path]
+    children: dict[str, _Written] = {}
+    for name in sorted(plan.part.children):
+        inside = f"{directory}/{name}"
+        os.mkdir(inside)  # noqa: PTH102  pathlib costs as much as the call itself
+        inner = former and former.child(name)
+        children[name] = _write(plans, below(path, name), inside, inner, durability, None)
+    digests = _write_arrays(plan, directory, former, durability)
+    content = {name: child.content_hash for name, child in children.items()}
+    inference = {name: child.inference_hash for name, child in children.items()}
+    spec = plan.part.spec
+    hashes = identity_of(spec, plan.plain, plan.table, digests, content, inference)
+    manifests = {name: child.manifest_hash for name, child in children.items()}
+    manifest = Manifest(
+        spec, plan.plain, plan.table, digests, manifests, plan.ties, plan.part.metadata, *hashes, origin
+    )
+    digest = _write_manifest(manifest, directory, path, former, durability)
+    sync_directory(Path(directory), durability=durability)
+    return _Written(digest, *hashes)
 
 
-@dataclass(frozen=True, slots=True)
-class _TreeWriter:
-    backend: Backend
-    tied: TreeTies
-
-    def write(self, part: Snapshot, directory: Path, path: str, origin: Origin | None) -> _Written:
-        """Fill a component's directory, its children first; it is on the disk when this returns."""
-        children: dict[str, _Written] = {}
-        for name, child in sorted(part.children.items()):
-            (directory / name).mkdir()
-            children[name] = self.write(child, directory / name, below(path, name), None)
-        identities = {key: identify(array) for key, array in arrays(part.state).items()}
-        aliases = _aliases(part, self.tied.inner.get(path, ()))
-        file, extents = self._write_arrays(part, directory, aliases, identities)
-        content = {name: child.content_hash for name, child in children.items()}
-        inference = {name: child.inference_hash for name, child in children.items()}
-        manifest = Manifest(
-            spec=part.spec,
-            skeleton=skeleton(part.state),
-            roles=part.roles,
-            extents=extents,
-            aliases=aliases,
-            file=file,
-            children={name: child.manifest_hash for name, child in children.items()},
-            ties=self.tied.outer.get(path, ()),
-            metadata=part.metadata,
-            content_hash=hash_state(part.spec, part.state, part.roles, identities, content, counted=ROLES),
-            inference_hash=hash_state(part.spec, part.state, part.roles, identities, inference, counted=_ACTING),
-            origin=origin,
-        )
-        digest = _write_manifest(manifest, directory, path)
-        sync_directory(directory)
-        return _Written(digest, manifest.content_hash, manifest.inference_hash)
-
-    def _write_arrays(
-        self, part: Snapshot, directory: Path, aliases: Mapping[str, str], identities: Mapping[str, ArrayIdentity]
-    ) -> tuple[ArrayFile | None, dict[str, Extent]]:
-        blocks = _blocks(part, aliases)
-        if not blocks:
-            return None, {}
-        image = self.backend.image(blocks)
-        name = self.backend.file_name
-        pieces = write_image(image, directory / name)
-        extents = {
-            key: Extent(key, identities[key].dtype, identities[key].shape, offset, identities[key].digest)
-            for key, offset in image.offsets.items()
-        }
-        return ArrayFile(self.backend.id, FileRecord(name, image.size, PIECE_SIZE, pieces)), extents
+def _write_arrays(plan: Plan, directory: str, former: Former | None, durability: Durability) -> dict[str, str]:
+    """Write the array file, or link the one there is; returns array key -> digest."""
+    table = plan.table
+    if plan.layout is None or table.file is None:
+        return {}
+    raws = {key: stored(plan.arrays[key]) for key in plan.layout.offsets}
+    if former and former.has_table(table):
+        found = digests_of(raws)
+        digests = {key: found[table.tied.get(key, key)] for key in table.extents}
+        if former.link_arrays(directory, table, digests):
+            return digests
+    found = write_arrays(f"{directory}/{table.file.name}", plan.layout, raws, durability=durability)
+    return {key: found[table.tied.get(key, key)] for key in table.extents}
 
 
-def _aliases(part: Snapshot, groups: Iterable[tuple[str, ...]]) -> dict[str, str]:
-    """Further key -> the key that the array is stored under: one of role inference, if there is one."""
-    aliases: dict[str, str] = {}
-    for group in groups:
-        first = min(group, key=lambda key: (part.roles[entry_of(key, part.roles)], key))
-        aliases |= {key: first for key in group if key != first}
-    return aliases
-
-
-def _blocks(part: Snapshot, aliases: Mapping[str, str]) -> list[Block]:
-    further: dict[str, list[str]] = {}
-    for alias, key in aliases.items():
-        further.setdefault(key, []).append(alias)
-    return [
-        block(key, array, role=part.roles[entry_of(key, part.roles)], aliases=tuple(sorted(further.get(key, ()))))
-        for key, array in arrays(part.state).items()
-        if key not in aliases
-    ]
-
-
-def _write_manifest(manifest: Manifest, directory: Path, path: str) -> str:
-    """Write the manifest; returns its hash."""
-    text, digest = seal(manifest.to_json())
-    if len(text) > MAX_MANIFEST_SIZE:
+def _write_manifest(
+    manifest: Manifest, directory: str, path: str, former: Former | None, durability: Durability
+) -> str:
+    """Write the manifest, or link the one there is; returns its hash."""
+    text, digest = seal(manifest.text())
+    found = f"{len(text)} bytes" if len(text) > MAX_MANIFEST_SIZE else excess_of(text)
+    if found:
         raise UnsupportedStateError(
             f"what is no array in {path or 'the root'} is too much",
             expected=f"at most {MAX_MANIFEST_SIZE} bytes of plain values and metadata",
-            found=f"{len(text)} bytes",
-            fix="keep large bytes values as uint8 arrays",
+            found=found,
+            fix="keep large bytes values as uint8 arrays, and long lists of numbers as arrays too",
         )
-    write_text(directory / MANIFEST_NAME, text)
+    if not (former and former.link_manifest(directory, text)):
+        _write_text(f"{directory}/{MANIFEST_NAME}", text, durability)
     return digest
+
+
+def _write_text(file: str, text: str, durability: Durability) -> None:
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+    try:
+        write_all(descriptor, text.encode())
+        if durability == "fsync":
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -31,7 +31,10 @@ class ImportReport:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ImportedFile:
-    """A foreign policy as a snapshot of a `Policy`, with the report of how it came about."""
+    """A foreign file as a snapshot, with the report of how it came about.
+
+    The snapshot is of a `Policy`, or of bare `Arrays` where the file does not say what computes with them.
+    """
 
     snapshot: Snapshot
     report: ImportReport
@@ -50,7 +53,7 @@ class Importer(Protocol):
         """Whether the content of a file is this library's; never raises for a file of something else."""
 
     def read(self, path: Path, options: Any) -> ImportedFile:
-        """The policy in the file.
+        """What is in the file.
 
         Raises:
             ForeignFormatError: It is damaged, incomplete, or of a kind that is not supported; says which.

@@ -13,7 +13,7 @@ _NOT_YET = "save the policy with a trainer that rlpipe imports, or build an RLMo
 
 _SIGNATURES = (
     (b"version https://git-lfs", "a git-LFS pointer, not the file itself", "fetch the file: git lfs pull"),
-    (b"\x89HDF\r\n\x1a\n", "an HDF5 file", "name the checkpoint directory that it lies in"),
+    (b"\x89HDF\r\n\x1a\n", "an HDF5 file that is damaged or cut", _COPY_AGAIN),
     (b"\x93NUMPY", "a numpy array", _NOT_YET),
     (b"\x1f\x8b", "a gzip archive", "unpack it and name the file inside"),
     (b"\xfd7zXZ", "an xz archive", "unpack it and name the file inside"),

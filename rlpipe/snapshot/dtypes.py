@@ -36,7 +36,7 @@ def logical_name(dtype: DType) -> str:
         UnsupportedStateError: The dtype cannot be stored.
     """
     try:
-        return _NAMES[dtype.newbyteorder("=")]
+        return _NAMES[dtype if dtype in _NAMES else dtype.newbyteorder("=")]
     except KeyError:
         raise UnsupportedStateError(
             f"dtype {dtype} cannot be stored", expected=f"one of {', '.join(DTYPES)}", found=str(dtype)
@@ -56,7 +56,17 @@ def dtype_of(name: str) -> DType:
 
 
 def storage_dtype(name: str) -> DType:
-    """The little-endian dtype whose bytes are stored: bfloat16 and float8 as unsigned integers of their width."""
-    dtype = dtype_of(name)
-    stored = np.dtype(f"u{dtype.itemsize}") if name in _EXTENDED else dtype
-    return stored.newbyteorder("<")
+    """The little-endian dtype whose bytes are stored: bfloat16 and float8 as unsigned integers of their width.
+
+    Raises:
+        ManifestError: The name is not a known dtype.
+    """
+    return _STORED[dtype_of(name)]
+
+
+_STORED: MappingProxyType[DType, DType] = MappingProxyType(
+    {
+        dtype: (np.dtype(f"u{dtype.itemsize}") if name in _EXTENDED else dtype).newbyteorder("<")
+        for name, dtype in DTYPES.items()
+    }
+)

@@ -1,23 +1,24 @@
 """Who a snapshot is: hashes over what it computes, the same for every backend and every way of storing it.
 
-The hash of a component is SHA-256 over one canonical JSON text: its spec's identity, the plain entries, the sorted
-(key, dtype, shape, xxh3-128 of the little-endian bytes) of its arrays, and the hashes of its children by name.
+The hash of a component is SHA-256 over one canonical JSON text: its spec's class and config, its plain entries, the
+sorted [key, dtype, shape, xxh3-128 of the little-endian bytes] of its arrays, and the hashes of its children by name.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterable, Mapping
+from json.encoder import encode_basestring_ascii as json_text
+from typing import NamedTuple
 
 import numpy as np
 import xxhash
 
 from rlpipe.snapshot.dtypes import logical_name, storage_dtype
-from rlpipe.snapshot.skeleton import Json, skeleton
+from rlpipe.snapshot.skeleton import Json, take_apart
 from rlpipe.snapshot.snapshot import ROLES, Role, Snapshot, entry_of
 from rlpipe.snapshot.spec import Spec, canonical_json
-from rlpipe.snapshot.state import Array, State, arrays, entries
+from rlpipe.snapshot.state import Array, State, arrays
 
 FINGERPRINT_DIGITS = 12
 
@@ -33,41 +34,45 @@ class ArrayIdentity(NamedTuple):
 def stored(array: Array) -> Array:
     """The array as its bytes are stored: C order, little endian, bfloat16 and float8 as unsigned integers."""
     raw = storage_dtype(logical_name(array.dtype))
-    contiguous = np.asarray(array, order="C")
-    return contiguous.view(raw) if raw.kind != contiguous.dtype.kind else contiguous.astype(raw, copy=False)
+    contiguous = array if array.flags.c_contiguous else np.asarray(array, order="C")
+    if raw == contiguous.dtype:
+        return contiguous
+    return contiguous.view(raw) if raw.kind != contiguous.dtype.kind else contiguous.astype(raw)
+
+
+def digest_of(raw: Array) -> str:
+    """xxh3-128 in hex of the bytes of an array of `stored`."""
+    return xxhash.xxh3_128_hexdigest(raw.data if raw.size else b"")
 
 
 def identify(array: Array) -> ArrayIdentity:
     """What an array adds to a hash."""
-    raw = stored(array)
-    digest = xxhash.xxh3_128_hexdigest(raw.reshape(-1).view(np.uint8).data if raw.size else b"")
-    return ArrayIdentity(logical_name(array.dtype), tuple(array.shape), digest)
+    return ArrayIdentity(logical_name(array.dtype), tuple(array.shape), digest_of(stored(array)))
+
+
+def array_row(key: str, dtype: str, shape: Iterable[int]) -> str:
+    """The text that an array adds to a hash, up to the digits of its digest and the closing quote and bracket."""
+    return f'[{json_text(key)},"{dtype}",[{",".join(map(str, shape))}],"'
 
 
 def hash_component(
-    spec: Spec, plain: Mapping[str, Json], identities: Mapping[str, ArrayIdentity], children: Mapping[str, str]
+    spec: Spec, plain: Mapping[str, Json], rows: Iterable[str], digests: Iterable[str], children: Mapping[str, str]
 ) -> str:
     """The hash of a component from its parts.
 
     Args:
         spec: What it is.
-        plain: Entry key -> typed JSON of the entry (see `skeleton`).
-        identities: Array key -> identity, of the arrays in those entries.
+        plain: Entry key -> typed JSON, of the entries that are no array (see `take_apart`).
+        rows: `array_row` of each array, sorted by key.
+        digests: The digest of each, in the same order.
         children: Name -> hash of the child.
 
     Returns:
         SHA-256 in hex.
     """
-    text = canonical_json(
-        {
-            "spec": spec.identity(),
-            "entries": dict(plain),
-            "arrays": [
-                [key, value.dtype, list(value.shape), value.digest] for key, value in sorted(identities.items())
-            ],
-            "children": dict(children),
-        }
-    )
+    table = ",".join([f'{row}{digest}"]' for row, digest in zip(rows, digests, strict=True)])
+    inside, entries = canonical_json(children), canonical_json(plain)
+    text = f'{{"arrays":[{table}],"children":{inside},"entries":{entries},"spec":{spec.identity()}}}'
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -81,13 +86,10 @@ def hash_state(
     counted: Collection[Role],
 ) -> str:
     """The hash of a component over the entries with one of the counted roles; a state may hold stand-ins for arrays."""
-    plain = {key: _json(value) for key, value in entries(state).items() if roles[key] in counted}
-    kept = {key: value for key, value in identities.items() if roles[entry_of(key, roles)] in counted}
-    return hash_component(spec, plain, kept, children)
-
-
-def _json(value: Any) -> Json:
-    return skeleton({"entry": value})["dict"]["entry"]
+    plain = {key: json for key, json in take_apart(state).plain.items() if roles[key] in counted}
+    kept = {key: each for key, each in sorted(identities.items()) if roles[entry_of(key, roles)] in counted}
+    rows = [array_row(key, each.dtype, each.shape) for key, each in kept.items()]
+    return hash_component(spec, plain, rows, [each.digest for each in kept.values()], children)
 
 
 def content_hash(snapshot: Snapshot) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 
@@ -11,6 +12,8 @@ _MOST_BYTES = 200
 _PUNCTUATION = "_-."
 _FILES = ("manifest.json", "state.h5", "state.pkl", "model")
 _DEVICES = ("con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(1, 10)))
+_TAME = re.compile(r"[A-Za-z0-9_-]{1,200}")
+_TAKEN = frozenset({*_FILES, *_DEVICES})
 _RULE = f"letters, digits and {' '.join(_PUNCTUATION)}, at most {_MOST_BYTES} bytes, no dot at either end"
 
 
@@ -66,6 +69,8 @@ def _problems(value: object) -> Iterator[str]:
     if not isinstance(value, str):
         yield f"a {type(value).__name__}, not a str"
         return
+    if _TAME.fullmatch(value) and value.casefold() not in _TAKEN:
+        return
     if not value:
         yield "it is empty"
         return
@@ -99,5 +104,6 @@ def _fix(value: object) -> str:
 def _clashes(values: Iterable[str]) -> list[str]:
     groups: dict[str, list[str]] = {}
     for value in values:
-        groups.setdefault(unicodedata.normalize("NFC", value.casefold()), []).append(value)
+        folded = value.casefold()
+        groups.setdefault(folded if folded.isascii() else unicodedata.normalize("NFC", folded), []).append(value)
     return [f"{' and '.join(map(repr, group))} are one name" for group in groups.values() if len(group) > 1]

@@ -1,7 +1,8 @@
-"""The typed JSON of a state without its array bytes: every Python type comes back exactly.
+"""A state taken apart in one walk: its arrays by key, and typed JSON of its other entries.
 
-Plain JSON values stand for themselves. What JSON lacks is an object with one name: {"dict": {...}}, {"tuple": [...]},
-{"int": hex}, {"float": hex of the 8 bytes}, {"bytes": base64}, and {"array": null}, whose key follows from its path.
+Every Python type comes back exactly. Plain JSON values stand for themselves. What JSON lacks is an object with one
+name: {"dict": {...}}, {"tuple": [...]}, {"int": hex}, {"float": hex of the 8 bytes}, {"bytes": base64}, {"str": base64
+of text that is no UTF-8}, and {"array": null} for an array in a list or tuple, whose key follows from its place.
 """
 
 from __future__ import annotations
@@ -10,29 +11,84 @@ import base64
 import binascii
 import struct
 from collections.abc import Callable, Mapping
+from math import isfinite
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from rlpipe.errors import ManifestError
-from rlpipe.snapshot.state import State, escape, unescape
+from rlpipe.errors import ManifestError, UnsupportedStateError
+from rlpipe.snapshot.state import State, escape, from_entries, unescape
 
 Json: TypeAlias = Any
 """None, bool, int, float, str, list of Json, or dict of str to Json."""
 
-_SAFE_INT = 2**53
 MAX_DEPTH = 64
+"""Dicts, lists and tuples inside each other, in a state that can be kept."""
+
+_SAFE_INT = 2**53
 
 
-def skeleton(state: State) -> Json:
-    """The state as typed JSON; arrays, or whatever stands for them, are left out and marked."""
-    return _encode(state)
+class Parts(NamedTuple):
+    """A state taken apart.
+
+    Attributes:
+        arrays: Array key -> array, or what stands for it; sorted.
+        plain: Entry key -> typed JSON, of the entries that are no array; sorted.
+    """
+
+    arrays: dict[str, Any]
+    plain: dict[str, Json]
 
 
-def _encode(value: Any) -> Json:
-    encoder = _ENCODERS.get(type(value))
-    return encoder(value) if encoder else {"array": None}
+def take_apart(state: State) -> Parts:
+    """The arrays and the plain entries of a state.
+
+    Raises:
+        UnsupportedStateError: It is nested too deep.
+    """
+    parts = Parts({}, {})
+    _take_dict(state, "", parts, 1)
+    return Parts(dict(sorted(parts.arrays.items())), dict(sorted(parts.plain.items())))
+
+
+def _take_dict(node: State, prefix: str, parts: Parts, depth: int) -> None:
+    if depth > MAX_DEPTH and node:
+        raise _too_deep(prefix.removesuffix("/"))
+    for name, value in node.items():
+        kind = type(value)
+        if kind is np.ndarray:
+            parts.arrays[prefix + escape(name)] = value
+        elif kind is dict and value:
+            _take_dict(value, f"{prefix}{escape(name)}/", parts, depth + 1)
+        else:
+            _take_entry(value, prefix + escape(name), parts, depth)
+
+
+def _take_entry(value: Any, key: str, parts: Parts, depth: int) -> None:
+    json = _encode(value, key, parts.arrays, depth)
+    if key not in parts.arrays:
+        parts.plain[key] = json
+
+
+def _encode(value: Any, key: str, arrays: dict[str, Any], depth: int) -> Json:
+    if depth > MAX_DEPTH:
+        raise _too_deep(key)
+    kind = type(value)
+    if kind in _SCALARS:
+        return _SCALARS[kind](value)
+    if kind not in _CONTAINERS:
+        arrays[key] = value
+        return {"array": None}
+    if kind is dict:
+        inside = {escape(name): item for name, item in value.items()}
+        return {"dict": {name: _encode(item, f"{key}/{name}", arrays, depth + 1) for name, item in inside.items()}}
+    items = [_encode(item, f"{key}/{index}", arrays, depth + 1) for index, item in enumerate(value)]
+    return items if kind is list else {"tuple": items}
+
+
+def _too_deep(key: str) -> UnsupportedStateError:
+    return UnsupportedStateError(f"{key[:80]} is nested too deep", expected=f"at most {MAX_DEPTH} levels", found="more")
 
 
 def _encode_int(value: int) -> Json:
@@ -40,7 +96,7 @@ def _encode_int(value: int) -> Json:
 
 
 def _encode_float(value: float) -> Json:
-    return value if np.isfinite(value) else {"float": struct.pack(">d", value).hex()}
+    return value if isfinite(value) else {"float": struct.pack(">d", value).hex()}
 
 
 def _encode_str(value: str) -> Json:
@@ -51,11 +107,10 @@ def _encode_str(value: str) -> Json:
     return value
 
 
-_ENCODERS: Mapping[type, Callable[[Any], Json]] = MappingProxyType(
+_CONTAINERS = frozenset({dict, list, tuple})
+
+_SCALARS: Mapping[type, Callable[[Any], Json]] = MappingProxyType(
     {
-        dict: lambda value: {"dict": {escape(name): _encode(item) for name, item in value.items()}},
-        list: lambda value: [_encode(item) for item in value],
-        tuple: lambda value: {"tuple": [_encode(item) for item in value]},
         bool: lambda value: value,
         int: _encode_int,
         float: _encode_float,
@@ -66,23 +121,39 @@ _ENCODERS: Mapping[type, Callable[[Any], Json]] = MappingProxyType(
 )
 
 
-def from_skeleton(json: Json, arrays: Mapping[str, Any]) -> State:
-    """The state of a skeleton, with arrays filled in by array key.
-
-    Args:
-        json: What `skeleton` made.
-        arrays: Array key -> array; each key of the skeleton must be there.
+def put_together(arrays: Mapping[str, Any], plain: Mapping[str, Json]) -> State:
+    """The inverse of `take_apart`.
 
     Raises:
-        ManifestError: The JSON is no skeleton, or names an array that is not there.
+        ManifestError: A value that is no typed JSON, or an array that is not there.
+        UnsupportedStateError: One key names both a value and a dict of further values.
     """
-    value = _decode(json, "", arrays, 0)
-    if not isinstance(value, dict):
-        raise ManifestError("the state is no dict", expected='{"dict": {...}}', found=type(json).__name__)
-    return value
+    if not plain:
+        return from_entries(arrays)
+    rest = dict(arrays)
+    values = {key: decode(json, key, rest) for key, json in plain.items()}
+    return from_entries(rest | values)
 
 
-def _decode(json: Json, key: str, arrays: Mapping[str, Any], depth: int) -> Any:
+def encode(value: Any, key: str) -> Json:
+    """The typed JSON of the value at a key that is no array; the inverse of `decode`.
+
+    Raises:
+        UnsupportedStateError: It is nested too deep.
+    """
+    return _encode(value, key, {}, key.count("/") + 1)
+
+
+def decode(json: Json, key: str, arrays: dict[str, Any]) -> Any:
+    """The value of a plain entry; the arrays in it are taken out of `arrays`.
+
+    Raises:
+        ManifestError: It is no typed JSON, or names an array that is not there.
+    """
+    return _decode(json, key, arrays, key.count("/") + 1)
+
+
+def _decode(json: Json, key: str, arrays: dict[str, Any], depth: int) -> Any:
     if depth > MAX_DEPTH:
         raise ManifestError(f"{key} is nested too deep", expected=f"at most {MAX_DEPTH} levels", found="more")
     if isinstance(json, list):
@@ -93,24 +164,19 @@ def _decode(json: Json, key: str, arrays: Mapping[str, Any], depth: int) -> Any:
         raise ManifestError(f"{key} is no typed value", expected="an object with one name", found=str(sorted(json)))
     ((kind, body),) = json.items()
     if kind == "dict" and isinstance(body, dict):
-        return _decode_dict(body, key, arrays, depth)
+        return {unescape(name): _decode(item, f"{key}/{name}", arrays, depth + 1) for name, item in body.items()}
     if kind == "tuple" and isinstance(body, list):
         return tuple(_decode_items(body, key, arrays, depth))
     if kind == "array" and body is None and key in arrays:
-        return arrays[key]
+        return arrays.pop(key)
     return _decode_scalar(kind, body, key)
 
 
-def _decode_dict(body: dict[str, Json], key: str, arrays: Mapping[str, Any], depth: int) -> State:
-    prefix = f"{key}/" if key else ""
-    return {unescape(name): _decode(item, prefix + name, arrays, depth + 1) for name, item in body.items()}
-
-
-def _decode_items(body: list[Json], key: str, arrays: Mapping[str, Any], depth: int) -> list[Any]:
+def _decode_items(body: list[Json], key: str, arrays: dict[str, Any], depth: int) -> list[Any]:
     return [_decode(item, f"{key}/{index}", arrays, depth + 1) for index, item in enumerate(body)]
 
 
-_SCALARS: Mapping[str, Callable[[str], Any]] = MappingProxyType(
+_DECODERS: Mapping[str, Callable[[str], Any]] = MappingProxyType(
     {
         "int": lambda text: int(text, 16),
         "float": lambda text: struct.unpack(">d", bytes.fromhex(text))[0],
@@ -122,7 +188,7 @@ _SCALARS: Mapping[str, Callable[[str], Any]] = MappingProxyType(
 
 def _decode_scalar(kind: str, body: Json, key: str) -> Any:
     try:
-        return _SCALARS[kind](body)
+        return _DECODERS[kind](body)
     except (KeyError, TypeError, ValueError, AttributeError, struct.error, binascii.Error):
         found = f"{kind}: {str(body)[:60]}"
         raise ManifestError(f"{key or 'state'} is no typed value", expected="a known type", found=found) from None

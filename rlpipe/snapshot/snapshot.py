@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Self, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from rlpipe.snapshot.spec import Json, Spec
 from rlpipe.snapshot.state import State, arrays, entries
 
 Role: TypeAlias = Literal["inference", "training"]
+Key = TypeVar("Key", str, tuple[str, str])
 ROLES: tuple[Role, ...] = ("inference", "training")
 
 
@@ -47,6 +48,23 @@ class Snapshot:
                 fix="give each entry of the state one role",
             )
 
+    @classmethod
+    def unchecked(
+        cls,
+        spec: Spec,
+        state: State,
+        roles: Mapping[str, Role],
+        children: Mapping[str, Snapshot],
+        metadata: Mapping[str, Json],
+        *,
+        whole: bool,
+    ) -> Self:
+        """A snapshot of a state and roles that were made to fit; a large tree is made of hundreds of these."""
+        snapshot = object.__new__(cls)
+        # A frozen dataclass has no other way around its own __post_init__.
+        snapshot.__dict__.update(spec=spec, state=state, roles=roles, children=children, metadata=metadata, whole=whole)
+        return snapshot
+
 
 def walk(snapshot: Snapshot, path: str = "") -> Iterator[tuple[str, Snapshot]]:
     """Every component with its path, parents first; the root's path is ""."""
@@ -74,11 +92,29 @@ def component(snapshot: Snapshot, path: str) -> Snapshot:
 
 def ties(snapshot: Snapshot) -> tuple[tuple[str, ...], ...]:
     """Groups of full array keys that are one array in memory: same address, dtype, shape and strides, not empty."""
-    groups: dict[Any, list[str]] = {}
-    for path, part in walk(snapshot):
-        for key, array in arrays(part.state).items():
-            groups.setdefault(_memory(array), []).append(below(path, key))
-    return tuple(sorted(tuple(sorted(keys)) for keys in groups.values() if len(keys) > 1))
+    named = {below(path, key): array for path, part in walk(snapshot) for key, array in arrays(part.state).items()}
+    return tied(named)
+
+
+def tied(named: Mapping[Key, Any]) -> tuple[tuple[Key, ...], ...]:
+    """Groups of names whose arrays are one in memory, each sorted."""
+    alike: dict[Any, list[Key]] = {}
+    for name, array in named.items():
+        alike.setdefault(_look(array), []).append(name)
+    groups: dict[Any, list[Key]] = {}
+    for names in alike.values():
+        if len(names) > 1:
+            for name in names:
+                groups.setdefault(_memory(named[name]), []).append(name)
+    return tuple(sorted(tuple(sorted(names)) for names in groups.values() if len(names) > 1))
+
+
+def _look(array: Any) -> Any:
+    """A value that is equal for arrays that are one, and cheap: asking numpy for an address takes ten times as long."""
+    if not isinstance(array, np.ndarray) or not array.size:
+        return id(array)
+    # As text, because a nan is not equal to itself.
+    return array.shape, f"{array.item(0)} {array.item(-1)}"
 
 
 def _memory(array: Any) -> Any:
@@ -90,8 +126,8 @@ def _memory(array: Any) -> Any:
     return (array.__array_interface__["data"][0], array.dtype, array.shape, array.strides)
 
 
-def entry_of(array_key: str, roles: Mapping[str, Role]) -> str:
+def entry_of(array_key: str, entries: Collection[str]) -> str:
     """The entry that an array key lies in: itself, or the list or tuple above it."""
-    while array_key not in roles and "/" in array_key:
+    while array_key not in entries and "/" in array_key:
         array_key = array_key.rpartition("/")[0]
     return array_key

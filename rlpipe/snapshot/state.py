@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, TypeAlias
 from urllib.parse import unquote_to_bytes
 
@@ -24,6 +25,7 @@ _PLAIN = (bool, int, float, str, bytes, type(None))
 _EMPTY_NAME = "%"
 
 
+@lru_cache(maxsize=4096)
 def escape(name: str) -> str:
     """A dict name as one component of a key: never empty, "." or "..", without "/", "%" and control characters."""
     if name in ("", ".", ".."):
@@ -81,7 +83,7 @@ def _canonical(value: Any, path: str) -> Any:
         return _canonical_dict(value, path)
     if isinstance(value, (list, tuple)):
         return _canonical_sequence(value, path)
-    if isinstance(value, (np.ndarray, np.generic)):
+    if isinstance(value, (np.ndarray, np.generic)) and not isinstance(value, np.ma.MaskedArray):  # a mask would be lost
         return _canonical_array(np.asarray(value), path)
     if type(value) in _PLAIN:
         return value
@@ -158,22 +160,25 @@ def from_entries(found: Mapping[str, Any]) -> State:
         UnsupportedStateError: One key names both a value and a dict of further values.
     """
     state: State = {}
+    dicts = {"": state}
     for key in sorted(found):
-        *parents, last = split(key)
-        node = state
-        for name in parents:
-            node = node.setdefault(name, {})
-            if not isinstance(node, dict):
-                raise UnsupportedStateError(f"{key} goes on below a value", expected="a dict there", found=repr(node))
-        if isinstance(node.get(last), dict) and node[last]:
-            raise UnsupportedStateError(f"{key} names a value and a dict", expected="one of them", found="both")
-        node[last] = found[key]
-    return canonical_order(state)
+        head, _, name = key.rpartition("/")
+        node = dicts[head] if head in dicts else _dict_at(head, dicts)
+        node[unescape(name)] = found[key]
+    return state
 
 
-def canonical_order(state: State) -> State:
-    """The same state with names sorted at every level."""
-    return {name: canonical_order(value) if isinstance(value, dict) else value for name, value in sorted(state.items())}
+def _dict_at(key: str, dicts: dict[str, State]) -> State:
+    """The new dict at a key, entered among the dicts there are by key; a value sorts before what goes on below it."""
+    head, _, name = key.rpartition("/")
+    above = dicts[head] if head in dicts else _dict_at(head, dicts)
+    name = unescape(name)
+    if name in above:
+        raise UnsupportedStateError(
+            f"{key} goes on below a value", expected="a dict there", found=type(above[name]).__name__
+        )
+    dicts[key] = above[name] = {}
+    return dicts[key]
 
 
 def arrays(state: State) -> dict[str, Array]:

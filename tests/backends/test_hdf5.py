@@ -7,19 +7,16 @@ import h5py
 import numpy as np
 import pytest
 
-from rlpipe.backends import resolve
-from rlpipe.backends.backend import block
+from rlpipe.backends import Slot, resolve
 from rlpipe.backends.hdf5 import MAX_MEMBERS, _datatype
-from rlpipe.backends.image import write_image
 from rlpipe.errors import UnsupportedStateError
 from rlpipe.snapshot.dtypes import DTYPES, storage_dtype
-from tests.conformance.backend_suite import Array, BackendSuite
+from tests.conformance.backend_suite import Array, BackendSuite, slot, write
 
 
 def written(path: Path, arrays: dict[str, Any]) -> Path:
-    write_image(
-        resolve("hdf5").image([block(key, np.asarray(array)) for key, array in arrays.items()]), path / "state.h5"
-    )
+    found = {key: np.asarray(array) for key, array in arrays.items()}
+    write(resolve("hdf5").layout([slot(key, each) for key, each in found.items()]), found, path / "state.h5")
     return path / "state.h5"
 
 
@@ -65,10 +62,11 @@ def test_reads_like_a_file_that_h5py_wrote(tmp_path: Path) -> None:
 
 
 def test_arrays_are_contiguous_where_the_image_says(tmp_path: Path) -> None:
-    image = resolve("hdf5").image([block("a/b", np.arange(9.0)), block("c", np.arange(3))])
-    write_image(image, tmp_path / "state.h5")
+    arrays = {"a/b": np.arange(9.0), "c": np.arange(3)}
+    layout = resolve("hdf5").layout([slot(key, each) for key, each in arrays.items()])
+    write(layout, arrays, tmp_path / "state.h5")
     with h5py.File(tmp_path / "state.h5", "r") as file:
-        for key, offset in image.offsets.items():
+        for key, offset in layout.offsets.items():
             assert file[key].id.get_offset() == offset
             assert file[key].id.get_create_plist().get_layout() == h5py.h5d.CONTIGUOUS
 
@@ -80,8 +78,8 @@ def test_keeps_no_times_and_no_creation_order(tmp_path: Path) -> None:
 
 
 def test_names_of_a_tied_array_are_links_to_one_dataset(tmp_path: Path) -> None:
-    image = resolve("hdf5").image([block("a", np.arange(3), aliases=("b/c",))])
-    write_image(image, tmp_path / "state.h5")
+    array = np.arange(3)
+    write(resolve("hdf5").layout([slot("a", array, aliases=("b/c",))]), {"a": array}, tmp_path / "state.h5")
     with h5py.File(tmp_path / "state.h5", "r") as file:
         assert file["a"] == file["b/c"]
         assert h5py.h5o.get_info(file["a"].id).rc == 2
@@ -122,16 +120,15 @@ def test_the_largest_group(tmp_path: Path) -> None:
 )
 def test_refuses_what_hdf5_cannot_hold(key: str, array: Array) -> None:
     with pytest.raises(UnsupportedStateError, match="HDF5"):
-        resolve("hdf5").image([block(key, array)])
+        resolve("hdf5").layout([slot(key, array)])
 
 
 def test_refuses_one_name_too_many() -> None:
-    member = block("x", np.zeros(0))
-    blocks = [type(member)(f"g/{index}", member.dtype, member.shape, member.data) for index in range(MAX_MEMBERS + 1)]
+    slots = [Slot(f"g/{index}", "uint8", (0,)) for index in range(MAX_MEMBERS + 1)]
     with pytest.raises(UnsupportedStateError, match="g has too many names"):
-        resolve("hdf5").image(blocks)
+        resolve("hdf5").layout(slots)
 
 
 def test_refuses_a_key_below_another_one() -> None:
     with pytest.raises(UnsupportedStateError, match="a/b"):
-        resolve("hdf5").image([block("a", np.zeros(1)), block("a/b", np.zeros(1))])
+        resolve("hdf5").layout([slot("a", np.zeros(1)), slot("a/b", np.zeros(1))])

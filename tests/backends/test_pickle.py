@@ -12,9 +12,7 @@ import numpy as np
 import pytest
 
 from rlpipe.backends import resolve
-from rlpipe.backends.backend import block
-from rlpipe.backends.image import write_image
-from tests.conformance.backend_suite import Array, BackendSuite
+from tests.conformance.backend_suite import Array, BackendSuite, slot, write
 
 ALONE = """
 import pickle, sys
@@ -27,7 +25,13 @@ print({key: (array.dtype.str, array.shape, array.tolist(), array.flags.writeable
 
 
 def image(arrays: dict[str, Any]) -> bytes:
-    return resolve("pickle").image([block(key, np.asarray(array)) for key, array in arrays.items()]).tobytes()
+    """The bytes of the file, put together without rlpipe's writer."""
+    found = {key: np.asarray(array) for key, array in arrays.items()}
+    layout = resolve("pickle").layout([slot(key, each) for key, each in found.items()])
+    parts = [layout.frame[0]]
+    for key, after in zip(layout.order, layout.frame[1:], strict=True):
+        parts += (found[key].tobytes(), after)
+    return b"".join(parts)
 
 
 class TestPickle(BackendSuite):
@@ -76,10 +80,9 @@ def test_the_unpickler_written_in_python_reads_it_too() -> None:
 
 
 def test_names_of_a_tied_array_are_one_array(tmp_path: Path) -> None:
-    data = resolve("pickle").image(
-        [block("a", np.arange(3), aliases=("b/c",)), block("z", np.arange(3), aliases=("y",))]
-    )
-    write_image(data, tmp_path / "state.pkl")
+    arrays = {"a": np.arange(3), "z": np.arange(3)}
+    slots = [slot("a", arrays["a"], aliases=("b/c",)), slot("z", arrays["z"], aliases=("y",))]
+    write(resolve("pickle").layout(slots), arrays, tmp_path / "state.pkl")
     with (tmp_path / "state.pkl").open("rb") as file:
         found = pickle.load(file)
     assert found["a"] is found["b/c"]

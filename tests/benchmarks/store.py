@@ -31,6 +31,7 @@ import safetensors.torch
 import torch
 from torch.distributed.checkpoint.state_dict_saver import save as save_distributed
 
+from rlpipe.backends.array_file import Durability
 from rlpipe.checkpoint.reader import read_checkpoint
 from rlpipe.checkpoint.writer import write_checkpoint
 from rlpipe.snapshot import Selection, Snapshot, Spec, walk
@@ -146,7 +147,7 @@ def write_h5py(flat: Mapping[str, Any], path: Path) -> None:
 
 
 def save_case(
-    name: str, snapshot: Snapshot, root: Path, durability: str, limits: dict[str, Mapping[str, float]]
+    name: str, snapshot: Snapshot, root: Path, durability: Durability, limits: dict[str, Mapping[str, float]]
 ) -> Case:
     """Saving against every peer that writes one file."""
     fresh = Fresh(root)
@@ -168,12 +169,12 @@ def save_case(
     return Case(name, works, limits, fresh.clear)
 
 
-def save(snapshot: Snapshot, path: Path, backend: str, durability: str) -> None:
+def save(snapshot: Snapshot, path: Path, backend: str, durability: Durability) -> None:
     """rlpipe's save."""
-    write_checkpoint(snapshot, path, backend=backend)
+    write_checkpoint(snapshot, path, backend=backend, durability=durability)
 
 
-def synced(writer: Callable[[Any, Any], object], value: object, path: Path, durability: str) -> None:
+def synced(writer: Callable[[Any, Any], object], value: object, path: Path, durability: Durability) -> None:
     """A peer's save, brought to the disk where rlpipe does so too."""
     writer(value, path)
     if durability == "fsync":

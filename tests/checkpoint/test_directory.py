@@ -1,102 +1,87 @@
 from __future__ import annotations
 
-import errno
 import os
-import subprocess
-import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from rlpipe.checkpoint import directory
-from rlpipe.checkpoint.directory import is_litter, list_checkpoints, staged
+from rlpipe.checkpoint import swap
+from rlpipe.checkpoint.directory import list_checkpoints, make_directories, staged, sync_directory, write_text
+from rlpipe.checkpoint.litter import is_litter
 from rlpipe.checkpoint.reader import read_checkpoint
 from rlpipe.checkpoint.verify import verify_checkpoint
+from rlpipe.checkpoint.writer import write_checkpoint
 from rlpipe.errors import CheckpointError, CheckpointExistsError
-from tests.checkpoint.campaign import Attempts, interposed, require_old_or_new, save
-
-
-@pytest.fixture(params=[False, True], ids=["new", "replacing"])
-def had_old(request: pytest.FixtureRequest) -> bool:
-    return bool(request.param)
+from tests.checkpoint.components import policy, tree
 
 
 @pytest.fixture(params=[True, False], ids=["exchange", "two renames"])
 def can_exchange(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     if not request.param:
-        monkeypatch.setattr(directory, "_renameat2", lambda: None)
+        monkeypatch.setattr(swap, "_renameat2", lambda: None)
     return bool(request.param)
 
 
-@pytest.fixture
-def attempts(tmp_path: Path, had_old: bool) -> Attempts:
-    return Attempts(tmp_path, had_old=had_old)
+def names(folder: Path) -> list[str]:
+    return sorted(each.name for each in folder.iterdir())
 
 
-@pytest.mark.usefixtures("can_exchange")
-def test_a_failure_anywhere_leaves_old_or_new(attempts: Attempts) -> None:
-    for failing in range(attempts.calls):
-        parent = attempts.place(f"try{failing}")
-        seen = iter(range(attempts.calls + 10))
-
-        def before(name: str, failing: int = failing, seen: Iterator[int] = seen) -> None:
-            if next(seen) == failing:
-                raise OSError(errno.ENOSPC if failing % 2 else errno.EIO, f"no luck with {name}")
-
-        with interposed(before), pytest.raises(CheckpointError, match="no luck"):
-            save(parent / "ckpt", 1, "replace")
-        assert not any(is_litter(each) for each in parent.iterdir())
-        require_old_or_new(parent, had_old=attempts.had_old)
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forked processes")
-@pytest.mark.parametrize("old", ["new", "replacing"])
-@pytest.mark.parametrize("way", ["exchange", "two renames"])
-def test_a_kill_anywhere_leaves_old_or_new(tmp_path: Path, old: str, way: str) -> None:
-    command: list[str | Path] = [sys.executable, "-m", "tests.checkpoint.campaign", tmp_path, old, way]
-    run = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stderr
-
-
-def test_between_two_renames_the_old_one_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(directory, "_renameat2", lambda: None)
-    save(tmp_path / "ckpt", 0, "error")
-    (tmp_path / "ckpt").rename(directory._aside(tmp_path / "ckpt"))
+def test_between_two_renames_the_old_one_is_found(tmp_path: Path) -> None:
+    write_checkpoint(policy(0), tmp_path / "ckpt")
+    (tmp_path / "ckpt").rename(swap.aside_of(tmp_path / "ckpt"))
     assert read_checkpoint(tmp_path / "ckpt").state["steps"] == 0
-    save(tmp_path / "ckpt", 1, "error")
+    assert list_checkpoints(tmp_path) == [tmp_path / "ckpt"]
+    with pytest.raises(CheckpointExistsError):
+        write_checkpoint(policy(1), tmp_path / "ckpt")
+    write_checkpoint(tree(1), tmp_path / "ckpt", if_exists="replace")
     assert read_checkpoint(tmp_path / "ckpt").children
-    assert [each.name for each in tmp_path.iterdir()] == ["ckpt"]
+    assert names(tmp_path) == ["ckpt"]
 
 
-def test_two_writers_to_one_path(tmp_path: Path) -> None:
+def test_what_was_set_aside_is_not_listed_twice(tmp_path: Path) -> None:
+    name = "x" * 255
+    for each in ("ckpt", name):
+        write_checkpoint(policy(0), tmp_path / each)
+        write_checkpoint(policy(0), swap.aside_of(tmp_path / each))
+    assert list_checkpoints(tmp_path) == [tmp_path / "ckpt", tmp_path / name]
+
+
+@pytest.mark.parametrize("if_exists", ["error", "replace"])
+@pytest.mark.usefixtures("can_exchange")
+def test_two_writers_to_one_path(tmp_path: Path, if_exists: Any) -> None:
+    """Both begin before either commits."""
+    if if_exists == "replace":
+        write_checkpoint(policy(9), tmp_path / "ckpt")
     results: list[str] = []
     barrier = threading.Barrier(2)
 
     def write(seed: int) -> None:
-        barrier.wait()
         try:
-            save(tmp_path / "ckpt", seed, "error")
-            results.append("wrote")
+            with staged(tmp_path / "ckpt", if_exists=if_exists) as stage:
+                write_text(stage / "manifest.json", f"{seed}")
+                barrier.wait()
+            results.append(f"wrote {seed}")
         except CheckpointExistsError as error:
-            results.append(error.fix)
+            results.append(error.subject)
 
     threads = [threading.Thread(target=write, args=(seed,)) for seed in (0, 1)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(results) == 2
-    assert results.count("wrote") == 1
-    assert any("another path" in result for result in results)
-    assert verify_checkpoint(tmp_path / "ckpt").ok
-    assert [each.name for each in tmp_path.iterdir()] == ["ckpt"]
+    [wrote] = [each for each in results if each.startswith("wrote")]
+    [refused] = [each for each in results if each != wrote]
+    assert "meanwhile" in refused
+    assert (tmp_path / "ckpt" / "manifest.json").read_text() == wrote[-1]
+    assert names(tmp_path) == ["ckpt"]
 
 
-def test_another_writer_that_was_faster_is_not_overrun(tmp_path: Path) -> None:
+@pytest.mark.parametrize("if_exists", ["error", "replace"])
+def test_another_writer_that_was_faster_is_not_overrun(tmp_path: Path, if_exists: Any) -> None:
     def write_late() -> None:
-        with staged(tmp_path / "x", if_exists="error") as stage:
+        with staged(tmp_path / "x", if_exists=if_exists) as stage:
             (stage / "file").write_text("late")
             (tmp_path / "x").mkdir()
             (tmp_path / "x" / "file").write_text("early")
@@ -104,6 +89,16 @@ def test_another_writer_that_was_faster_is_not_overrun(tmp_path: Path) -> None:
     with pytest.raises(CheckpointExistsError, match="another process"):
         write_late()
     assert (tmp_path / "x" / "file").read_text() == "early"
+    assert names(tmp_path) == ["x"]
+
+
+@pytest.mark.usefixtures("can_exchange")
+def test_what_goes_away_meanwhile_is_no_obstacle(tmp_path: Path) -> None:
+    write_checkpoint(policy(0), tmp_path / "x")
+    with staged(tmp_path / "x", if_exists="replace") as stage:
+        write_text(stage / "manifest.json", "new")
+        (tmp_path / "x").rename(tmp_path / "y")
+    assert (tmp_path / "x" / "manifest.json").read_text() == "new"
 
 
 def test_litter_is_no_checkpoint(tmp_path: Path) -> None:
@@ -114,7 +109,7 @@ def test_litter_is_no_checkpoint(tmp_path: Path) -> None:
     assert list_checkpoints(tmp_path) == [tmp_path / "x"]
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError, SystemExit])
 def test_what_is_stopped_leaves_nothing(tmp_path: Path, error: type[BaseException]) -> None:
     def write_half() -> None:
         with staged(tmp_path / "x", if_exists="error") as stage:
@@ -128,7 +123,7 @@ def test_what_is_stopped_leaves_nothing(tmp_path: Path, error: type[BaseExceptio
 
 def test_lists_only_complete_checkpoints(tmp_path: Path) -> None:
     for name in ("b", "a"):
-        save(tmp_path / name, 0, "error")
+        write_checkpoint(policy(0), tmp_path / name)
     (tmp_path / "half").mkdir()
     (tmp_path / "file").write_text("x")
     assert list_checkpoints(tmp_path) == [tmp_path / "a", tmp_path / "b"]
@@ -136,18 +131,20 @@ def test_lists_only_complete_checkpoints(tmp_path: Path) -> None:
 
 
 def test_a_symlink_to_a_checkpoint_stays_one_when_it_is_replaced(tmp_path: Path) -> None:
-    save(tmp_path / "real", 0, "error")
+    write_checkpoint(policy(0), tmp_path / "real")
     (tmp_path / "link").symlink_to("real")
-    save(tmp_path / "link", 1, "replace")
+    write_checkpoint(tree(1), tmp_path / "link", if_exists="replace")
     assert (tmp_path / "link").is_symlink()
     assert read_checkpoint(tmp_path / "real").children
 
 
-def test_long_and_odd_names(tmp_path: Path) -> None:
-    for name in ("x" * 255, "a b,c=d#[e]", "ünï"):
-        save(tmp_path / name, 0, "error")
-        save(tmp_path / name, 1, "replace")
-        assert read_checkpoint(tmp_path / name).children
+@pytest.mark.usefixtures("can_exchange")
+@pytest.mark.parametrize("name", ["x" * 255, "a b,c=d#[e]", "ünï", "-name-", "a%20b"])
+def test_long_and_odd_names(tmp_path: Path, name: str) -> None:
+    write_checkpoint(policy(0), tmp_path / name)
+    write_checkpoint(tree(1), tmp_path / name, if_exists="replace")
+    assert read_checkpoint(tmp_path / name).children
+    assert names(tmp_path) == [name]
 
 
 def test_other_directories_can_be_staged_under_another_marker(tmp_path: Path) -> None:
@@ -157,3 +154,51 @@ def test_other_directories_can_be_staged_under_another_marker(tmp_path: Path) ->
     assert (tmp_path / "x" / "record.json").read_text() == "two"
     with pytest.raises(CheckpointExistsError), staged(tmp_path / "x", if_exists="replace"):
         pass
+
+
+@pytest.mark.parametrize(
+    ("mask", "of_files", "of_directories"), [(0o022, 0o644, 0o755), (0o027, 0o640, 0o750), (0, 0o666, 0o777)]
+)
+@pytest.mark.parametrize("backend", ["hdf5", "pickle"])
+def test_modes_follow_the_umask(tmp_path: Path, backend: str, mask: int, of_files: int, of_directories: int) -> None:
+    before = os.umask(mask)
+    try:
+        write_checkpoint(tree(1), tmp_path / "new" / "ckpt", backend=backend)
+    finally:
+        os.umask(before)
+    for path in ((tmp_path / "new"), *(tmp_path / "new").rglob("*")):
+        assert path.stat().st_mode & 0o777 == (of_directories if path.is_dir() else of_files), path
+
+
+@pytest.mark.parametrize(("durability", "expected"), [("fsync", 6), ("none", 0)])
+def test_durability(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durability: Any, expected: int) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    make_directories(tmp_path / "a" / "b", durability=durability)
+    with staged(tmp_path / "a" / "b" / "c" / "x", if_exists="error", durability=durability) as stage:
+        write_text(stage / "manifest.json", "{}", durability=durability)
+        sync_directory(stage, durability=durability)
+    assert len(synced) == expected
+
+
+def test_a_name_that_does_not_reach_the_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_checkpoint(policy(0), tmp_path / "x")
+
+    def write() -> None:
+        with staged(tmp_path / "x", if_exists="replace") as stage:
+            write_text(stage / "manifest.json", "new")
+            monkeypatch.setattr(os, "fsync", _fails)
+
+    with pytest.raises(CheckpointError, match="power failure may undo it"):
+        write()
+    assert (tmp_path / "x" / "manifest.json").read_text() == "new"
+    # The old one may be all that a power failure leaves, so it stays until the next save.
+    assert len(names(tmp_path)) == 2
+    monkeypatch.undo()
+    write_checkpoint(policy(1), tmp_path / "y")
+    assert names(tmp_path) == ["x", "y"]
+    assert verify_checkpoint(tmp_path / "y").ok
+
+
+def _fails(_: int) -> None:
+    raise OSError(5, "Input/output error")

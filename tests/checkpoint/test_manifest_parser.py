@@ -15,6 +15,7 @@ from rlpipe.checkpoint.manifest_parser import parse_manifest
 from rlpipe.checkpoint.writer import write_checkpoint
 from rlpipe.errors import FormatVersionError, ManifestError, RlpipeError
 from tests.checkpoint.components import policy, tree
+from tests.checkpoint.texts import fields_of, sealed
 
 FILE = "ckpt/manifest.json"
 
@@ -29,24 +30,24 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {name: (path / name / "manifest.json").read_text() for name in ("policy", "container")}
 
 
-def resealed(text: str, *place: str | int, value: Any) -> str:
+def changed(text: str, *place: str | int, value: Any) -> str:
     """The text with a value put at a place, and a right hash; `...` takes the place away."""
-    fields = json.loads(text)
-    node = fields
+    fields = fields_of(text)
+    node: Any = fields
     for name in place[:-1]:
         node = node[name]
     if value is ...:
         del node[place[-1]]
     else:
         node[place[-1]] = value
-    del fields["manifest_hash"]
-    return seal(fields)[0]
+    return sealed(fields)
 
 
 @pytest.mark.parametrize("name", ["policy", "container"])
 def test_a_manifest_is_its_text(texts: dict[str, str], name: str) -> None:
     manifest, digest = parse_manifest(texts[name], FILE)
-    assert seal(manifest.to_json()) == (texts[name], digest)
+    assert seal(manifest.text()) == (texts[name], digest)
+    assert sealed(fields_of(texts[name])) == texts[name]
     assert digest == json.loads(texts[name])["manifest_hash"]
     body = texts[name].partition(',\n"manifest_hash":')[0]
     assert digest == hashlib.sha256(body.encode()).hexdigest()
@@ -67,7 +68,7 @@ def test_another_form_of_the_same_json_is_refused(texts: dict[str, str], change:
 
 def test_an_edited_manifest_is_refused(texts: dict[str, str]) -> None:
     with pytest.raises(ManifestError, match=r"manifest_hash[^$]*a file that was changed"):
-        parse_manifest(texts["policy"].replace('"role":"training"', '"role":"inference"'), FILE)
+        parse_manifest(texts["policy"].replace('"training"', '"inference"'), FILE)
 
 
 def test_a_newer_version_is_told_before_anything_else(texts: dict[str, str]) -> None:
@@ -75,7 +76,16 @@ def test_a_newer_version_is_told_before_anything_else(texts: dict[str, str]) -> 
         parse_manifest('{"format":"rlpipe-checkpoint","version":3,"nothing":"else"}', FILE)
 
 
-W = ("arrays", "encoder/0/weight")
+KEYS = ["encoder/0/bias", "encoder/0/weight", "history/2", "none", "tied/0", "tied/1", "vf/weight"]
+KEY, DTYPE, SHAPE, ROLE, OFFSET = range(5)
+
+
+def row(key: str, *column: int) -> tuple[str | int, ...]:
+    return ("file", "arrays", KEYS.index(key), *column)
+
+
+W = row("encoder/0/weight")
+WEIGHT = ["encoder/0/weight", "float32", [8, 4], "inference", 192]
 BAD: list[tuple[tuple[str | int, ...], Any, str]] = [
     (("format",), "other", "format"),
     (("version",), -1, "version"),
@@ -86,56 +96,80 @@ BAD: list[tuple[tuple[str | int, ...], Any, str]] = [
     (("spec", "class"), 3, "spec.class"),
     (("spec", "extra"), 3, "spec"),
     (("spec", "config"), [], "spec.config"),
+    (("spec", "options"), [], "spec.options"),
+    (("spec",), [], "spec"),
     (("metadata",), [], "metadata"),
     (("content_hash",), "0" * 63, "content_hash"),
     (("inference_hash",), "X" * 64, "inference_hash"),
     (("origin", "created"), "yesterday", "origin.created"),
     (("origin", "user"), "me", "origin"),
-    ((*W, "dtype"), "float31", "weight.dtype"),
-    ((*W, "dtype"), "object", "weight.dtype"),
-    ((*W, "shape"), [8, 5], "weight.length"),
-    ((*W, "shape"), [-8, -4], "weight.shape"),
-    ((*W, "shape"), [8.0, 4], "weight.shape"),
-    ((*W, "shape"), "84", "weight.shape"),
-    ((*W, "shape"), [1] * 65, "weight.shape"),
-    ((*W, "shape"), [2**52, 2**52, 0, 3], "weight.length"),
-    ((*W, "offset"), -64, "weight.offset"),
-    ((*W, "offset"), 65, "weight.offset"),
-    ((*W, "offset"), 128.0, "weight.offset"),
-    ((*W, "offset"), 2**62, "weight.offset"),
-    ((*W, "length"), 127, "weight.length"),
-    ((*W, "role"), "both", "weight.role"),
-    ((*W, "xxh3"), "0" * 31, "weight.xxh3"),
-    ((*W, "codec"), "zip", "weight"),
-    (("arrays", "none", "offset"), 64, "none.offset"),
-    (("arrays", "tied/1"), {"alias": "nothing", "role": "inference"}, "alias"),
-    (("arrays", "tied/1"), {"alias": "tied/1", "role": "inference"}, "alias"),
-    (("arrays", "tied/1"), {"alias": "tied/0", "role": "training"}, "one role"),
-    (("arrays", "tied/1"), ..., "state"),
-    (("arrays", "vf/weight"), ..., "state"),
-    (("arrays", "../x"), {"alias": "tied/0", "role": "inference"}, "escaped"),
-    (("arrays", "a//b"), {"alias": "tied/0", "role": "inference"}, "escaped"),
-    (("arrays", "more"), {"alias": "tied/0", "role": "inference"}, "state"),
-    (("entries", "steps"), ..., "role for each entry"),
-    (("entries", "more"), "inference", "role for each entry"),
-    (("entries", "steps"), "none", "entries.steps"),
-    (("state", "dict", "steps"), {"int": "0x1"}, "one form"),
-    (("state", "dict", "steps"), {"float": "zz"}, "state"),
-    (("state", "dict", "steps"), {"evil": 1}, "state"),
-    (("state", "dict", "%41"), 1, "state"),
-    (("state",), {"tuple": []}, "state"),
-    (("state",), [], "state"),
+    (("origin", "provenance"), [], "origin.provenance"),
+    ((*W, DTYPE), "float31", "weight.dtype"),
+    ((*W, DTYPE), "object", "weight.dtype"),
+    ((*W, DTYPE), ["float32"], "weight.dtype"),
+    ((*W, SHAPE), [8, 5000], "weight.offset"),
+    ((*W, SHAPE), [-8, -4], "weight.shape"),
+    ((*W, SHAPE), [8.0, 4], "weight.shape"),
+    ((*W, SHAPE), [True, 4], "weight.shape"),
+    ((*W, SHAPE), "84", "weight.shape"),
+    ((*W, SHAPE), [1] * 65, "weight.shape"),
+    ((*W, SHAPE), [2**52, 2**52, 2**52], "weight.offset"),
+    ((*W, SHAPE), [2**52, 2**52, 0, 3], "weight.offset"),
+    ((*W, OFFSET), -64, "weight.offset"),
+    ((*W, OFFSET), 65, "weight.offset"),
+    ((*W, OFFSET), 128.0, "weight.offset"),
+    ((*W, OFFSET), 2**62, "weight.offset"),
+    ((*W, ROLE), "both", "weight.role"),
+    (W, WEIGHT[:-1], "file.arrays.1"),
+    (W, [*WEIGHT, "zip"], "file.arrays.1"),
+    (W, {"key": "encoder/0/weight"}, "file.arrays.1"),
+    ((*W, KEY), 3, "file.arrays.1"),
+    ((*W, KEY), "../x", "escaped"),
+    ((*W, KEY), "a//b", "escaped"),
+    ((*W, KEY), "a%2", "escaped"),
+    ((*W, KEY), "%41", "escaped"),
+    ((*W, KEY), "/".join("a" * 65), "at most 64 names"),
+    ((*W, KEY), "encoder/0/bias", "sorted by key"),
+    ((*W, KEY), "encoder/0/a", "sorted by key"),
+    ((*W, KEY), "encoder/0/bias/more", "apart"),
+    (row("none", OFFSET), 64, "none.offset"),
+    (row("tied/1", SHAPE), [7], "overlap"),
+    (row("tied/1", DTYPE), "int64", "overlap"),
+    (row("tied/1", ROLE), "training", "one role"),
+    (row("history/2"), ..., "history"),
+    (row("history/2", KEY), "history/3", "history"),
+    (row("history/2", ROLE), "training", "one role"),
+    (("file", "arrays"), {}, "layout"),
+    (("entries", "steps"), ["none", 1], "entries.steps"),
+    (("entries", "steps"), ["inference"], "entries.steps"),
+    (("entries", "steps"), "inference", "entries.steps"),
+    (("entries", "steps"), ["inference", {"int": "0x1"}], "one form"),
+    (("entries", "steps"), ["inference", {"float": "zz"}], "entries.steps"),
+    (("entries", "steps"), ["inference", {"evil": 1}], "entries.steps"),
+    (("entries", "steps"), ["inference", {"array": None}], "entries.steps"),
+    (("entries", "steps"), ["inference", {"dict": {"a": 1}}], "one form"),
+    (("entries", "steps"), ["inference", [{"dict": {"%41": 1}}]], "one form"),
+    (("entries", "%41"), ["inference", 1], "escaped"),
+    (("entries", "none"), ["inference", 1], "no array"),
+    (("entries", "none"), ["inference", {"array": None}], "one form"),
+    (("entries", "vf"), ["inference", 1], "apart"),
+    (("entries", "vf/weight/more"), ["inference", 1], "apart"),
+    (("entries",), [], "entries"),
+    (("xxh3", 1), "0" * 31, "xxh3.1"),
+    (("xxh3", 1), "X" * 32, "xxh3.1"),
+    (("xxh3", 1), 3, "xxh3.1"),
+    (("xxh3", 1), ..., "xxh3"),
+    (("xxh3", KEYS.index("tied/1")), "0" * 32, "one place"),
+    (("xxh3",), {}, "xxh3"),
     (("file", "name"), "../state.h5", "file.name"),
     (("file", "name"), "manifest.json", "file.name"),
     (("file", "name"), "/etc/passwd", "file.name"),
     (("file", "size"), 0, "file.size"),
     (("file", "size"), 1.5, "file.size"),
-    (("file", "piece_size"), 0, "file.piece_size"),
-    (("file", "piece_size"), 2**40, "file.piece_size"),
-    (("file", "pieces"), [], "file.pieces"),
-    (("file", "pieces"), ["0" * 32] * 2, "file.pieces"),
-    (("file", "pieces"), [3], "file.pieces.0"),
-    (("file",), None, "array file"),
+    (("file", "size"), 2**60, "file.size"),
+    (("file", "frame"), "0" * 31, "file.frame"),
+    (("file", "backend"), 3, "file.backend"),
+    (("file",), None, "history"),
     (("children", ".."), "0" * 64, "children"),
     (("children", "a/b"), "0" * 64, "children"),
     (("children", "C:"), "0" * 64, "children"),
@@ -148,9 +182,16 @@ def test_what_breaks_the_format_is_named_by_file_and_field(
     texts: dict[str, str], place: tuple[str | int, ...], value: Any, match: str
 ) -> None:
     with pytest.raises(ManifestError, match=FILE) as caught:
-        parse_manifest(resealed(texts["policy"], *place, value=value), FILE)
+        parse_manifest(changed(texts["policy"], *place, value=value), FILE)
     assert match in str(caught.value)
     assert caught.value.expected
+
+
+def test_the_table_of_the_examples(texts: dict[str, str]) -> None:
+    table = json.loads(texts["policy"])["file"]["arrays"]
+    assert [each[KEY] for each in table] == KEYS
+    assert table[1] == WEIGHT
+    assert table[KEYS.index("tied/0")][OFFSET] == table[KEYS.index("tied/1")][OFFSET]
 
 
 BAD_TIES: list[Any] = [
@@ -170,14 +211,13 @@ BAD_TIES: list[Any] = [
 @pytest.mark.parametrize("ties", BAD_TIES)
 def test_ties_that_are_none(texts: dict[str, str], ties: Any) -> None:
     with pytest.raises(ManifestError, match="ties"):
-        parse_manifest(resealed(texts["container"], "ties", value=ties), FILE)
+        parse_manifest(changed(texts["container"], "ties", value=ties), FILE)
 
 
 def test_overlapping_arrays_are_named(texts: dict[str, str]) -> None:
-    arrays = json.loads(texts["policy"])["arrays"]
-    offset = arrays["vf/weight"]["offset"]
+    offset = json.loads(texts["policy"])["file"]["arrays"][KEYS.index("vf/weight")][OFFSET]
     with pytest.raises(ManifestError, match="overlap"):
-        parse_manifest(resealed(texts["policy"], "arrays", "encoder/0/bias", "offset", value=offset), FILE)
+        parse_manifest(changed(texts["policy"], *row("encoder/0/bias", OFFSET), value=offset), FILE)
 
 
 def test_endless_nesting_ends(texts: dict[str, str]) -> None:
@@ -185,10 +225,27 @@ def test_endless_nesting_ends(texts: dict[str, str]) -> None:
     for _ in range(300):
         value = [value]
     with pytest.raises(ManifestError):
-        parse_manifest(resealed(texts["policy"], "state", "dict", "steps", value=value), FILE)
+        parse_manifest(changed(texts["policy"], "entries", "steps", value=["inference", value]), FILE)
     nested = texts["policy"].replace('"metadata":{}', f'"metadata":{{"a":{"[" * 5000}{"]" * 5000}}}')
     with pytest.raises(ManifestError):
         parse_manifest(nested, FILE)
+    with pytest.raises(ManifestError):
+        parse_manifest(seal(nested.partition(',\n"manifest_hash"')[0])[0], FILE)
+
+
+def test_a_field_cannot_end_early_and_bring_another_one(texts: dict[str, str]) -> None:
+    for before, after in (
+        ('"metadata":{}', '"metadata":{},"more":1'),
+        ('"metadata":{}', '"metadata": {}'),
+        ('"ties":[]', '"ties":[],\n"ties":[]'),
+        ('],\n"content_hash"', '],\n"xxh3":[],\n"content_hash"'),
+        ("\n]},", "\n]},\n"),
+        ('"backend"', '"backend":"x","backend"'),
+    ):
+        text = texts["policy"].partition(',\n"manifest_hash"')[0]
+        assert before in text
+        with pytest.raises(ManifestError):
+            parse_manifest(seal(text.replace(before, after))[0], FILE)
 
 
 places: st.SearchStrategy[Any] = st.recursive(
@@ -202,9 +259,8 @@ places: st.SearchStrategy[Any] = st.recursive(
 def test_any_change_under_a_right_hash_is_a_manifest_or_a_typed_error(
     texts: dict[str, str], data: st.DataObject
 ) -> None:
-    fields = json.loads(texts[data.draw(st.sampled_from(["policy", "container"]))])
-    del fields["manifest_hash"]
-    node = fields
+    fields = fields_of(texts[data.draw(st.sampled_from(["policy", "container"]))])
+    node: Any = fields
     while True:
         keys = sorted(node) if isinstance(node, dict) else list(range(len(node)))
         key = data.draw(st.sampled_from(keys))
@@ -212,16 +268,16 @@ def test_any_change_under_a_right_hash_is_a_manifest_or_a_typed_error(
             break
         node = node[key]
     node[key] = data.draw(places)
-    text = seal(fields)[0]
+    text = sealed(fields)
     try:
         manifest, _ = parse_manifest(text, FILE)
     except RlpipeError:
         return
-    assert seal(manifest.to_json())[0] == text
+    assert seal(manifest.text())[0] == text
 
 
 def test_the_file_is_readable_line_by_line(texts: dict[str, str]) -> None:
     lines = texts["policy"].splitlines()
-    assert any(line.startswith('"encoder/0/weight":{"dtype":"float32"') for line in lines)
+    assert any(line.startswith('["encoder/0/weight","float32",[8,4],"inference"') for line in lines)
     assert texts["policy"].isascii()
     assert Path(FILE).name in FILE

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from rlpipe.checkpoint.array_info import ArrayInfo
-from rlpipe.checkpoint.manifest import seal
 from rlpipe.checkpoint.reader import find_component, read_checkpoint, read_manifest
 from rlpipe.checkpoint.writer import write_checkpoint
 from rlpipe.errors import (
@@ -26,6 +25,7 @@ from rlpipe.snapshot import Selection, component, content_hash, diff, fingerprin
 from rlpipe.snapshot.state import equal
 from tests.checkpoint.components import policy, tree
 from tests.checkpoint.conftest import OpenedFiles
+from tests.checkpoint.texts import resealed
 
 P1 = Selection(components=("policies/p1",))
 INFERENCE = Selection(roles=frozenset({"inference"}))
@@ -34,13 +34,6 @@ INFERENCE = Selection(roles=frozenset({"inference"}))
 @pytest.fixture(params=["hdf5", "pickle"])
 def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return write_checkpoint(tree(3), tmp_path / "ckpt", backend=request.param)
-
-
-def rewrite(directory: Path, **changes: Any) -> None:
-    """Change fields of a manifest and give it a right hash, as someone who knows the format could."""
-    fields = {**json.loads((directory / "manifest.json").read_text()), **changes}
-    del fields["manifest_hash"]
-    (directory / "manifest.json").write_text(seal(fields)[0])
 
 
 class TestSubsets:
@@ -71,9 +64,9 @@ class TestSubsets:
     def test_inference_alone_reads_no_training_array(self, path: Path) -> None:
         for each in path.glob("policies/*/state.*"):
             manifest = json.loads((each.parent / "manifest.json").read_text())
-            entry = manifest["arrays"]["vf/weight"]
+            offset = next(row[4] for row in manifest["file"]["arrays"] if row[0] == "vf/weight")
             data = bytearray(each.read_bytes())
-            data[entry["offset"]] ^= 1
+            data[offset] ^= 1
             each.write_bytes(data)
         found = read_checkpoint(path, INFERENCE)
         assert "vf" not in component(found, "policies/p1").state
@@ -185,7 +178,7 @@ class TestTies:
     )
     def test_a_tie_between_different_arrays_is_refused(self, tmp_path: Path, tie: Any) -> None:
         path = self.written(tmp_path)
-        rewrite(path / "policies", ties=[tie])
+        resealed(path / "policies" / "manifest.json", ties=[tie])
         with pytest.raises(IntegrityError, match="not the same"):
             read_checkpoint(path / "policies")
 
@@ -222,7 +215,7 @@ class TestWhatIsNoCheckpoint:
             read_checkpoint(directory)
 
     def test_a_newer_version_names_both_numbers(self, path: Path) -> None:
-        rewrite(path, version=7, something_new={})
+        resealed(path / "manifest.json", version=7, something_new={})
         with pytest.raises(FormatVersionError, match="version 0 or older") as caught:
             read_checkpoint(path)
         assert (caught.value.version, caught.value.known) == (7, 0)
@@ -260,7 +253,7 @@ def test_a_read_only_checkpoint(path: Path) -> None:
 
 
 def test_a_stale_identity_is_refused(path: Path) -> None:
-    rewrite(path / "policies" / "p1", inference_hash="0" * 64)
+    resealed(path / "policies" / "p1" / "manifest.json", inference_hash="0" * 64)
     with pytest.raises(IntegrityError, match="another policy"):
         read_checkpoint(path / "policies" / "p1")
 

@@ -7,7 +7,6 @@ import pytest
 
 from rlpipe.checkpoint.manifest import TieMember
 from rlpipe.checkpoint.ties import tree_ties
-from rlpipe.errors import UnsupportedStateError
 from rlpipe.snapshot import Snapshot, Spec
 from rlpipe.snapshot.state import entries
 
@@ -49,8 +48,3 @@ def test_a_parent_with_its_child() -> None:
 )
 def test_what_is_not_one(left: Any, right: Any) -> None:
     assert tree_ties(of({"x": left, "y": right})).inner == {}
-
-
-def test_one_name_for_two_things() -> None:
-    with pytest.raises(UnsupportedStateError, match="same name"):
-        tree_ties(of({"p": {"w": A}}, p=of({})))

@@ -13,11 +13,12 @@ import pytest
 import xxhash
 
 from rlpipe.checkpoint import writer
+from rlpipe.checkpoint.inspect import inspect_checkpoint
 from rlpipe.checkpoint.reader import read_checkpoint
 from rlpipe.checkpoint.writer import write_checkpoint
 from rlpipe.errors import CheckpointError, CheckpointExistsError, IdError, ManifestError, UnsupportedStateError
 from rlpipe.snapshot import Snapshot, Spec, content_hash, inference_hash
-from rlpipe.snapshot.state import State, entries
+from rlpipe.snapshot.state import State, arrays, entries
 from tests.checkpoint.components import policy, tree
 
 
@@ -67,14 +68,19 @@ def test_the_manifest_says_where_the_bytes_are(tmp_path: Path, name: str) -> Non
     write_checkpoint(snapshot, tmp_path / "ckpt", backend={"state.h5": "hdf5", "state.pkl": "pickle"}[name])
     manifest = json.loads((tmp_path / "ckpt" / "manifest.json").read_text())
     data = (tmp_path / "ckpt" / name).read_bytes()
-    entry = manifest["arrays"]["encoder/0/weight"]
-    raw = data[entry["offset"] : entry["offset"] + entry["length"]]
-    assert raw == snapshot.state["encoder"]["0"]["weight"].tobytes()
-    assert entry["xxh3"] == xxhash.xxh3_128_hexdigest(raw)
-    assert (entry["dtype"], entry["shape"], entry["role"]) == ("float32", [8, 4], "inference")
-    assert manifest["arrays"]["vf/weight"]["role"] == "training"
+    rows = {row[0]: row[1:] for row in manifest["file"]["arrays"]}
+    digests = dict(zip(rows, manifest["xxh3"], strict=True))
+    assert rows["encoder/0/weight"][:3] == ["float32", [8, 4], "inference"]
+    assert rows["vf/weight"][2] == "training"
+    frame = bytearray(data)
+    for key, array in arrays(snapshot.state).items():
+        raw = data[rows[key][3] : rows[key][3] + array.nbytes]
+        assert raw == array.tobytes()
+        assert digests[key] == xxhash.xxh3_128_hexdigest(raw)
+    for key, array in sorted(arrays(snapshot.state).items(), key=lambda item: -rows[item[0]][3]):
+        del frame[rows[key][3] : rows[key][3] + array.nbytes]
+    assert manifest["file"]["frame"] == xxhash.xxh3_128_hexdigest(frame)
     assert manifest["file"]["size"] == len(data)
-    assert manifest["file"]["pieces"] == [xxhash.xxh3_128_hexdigest(data)]
     assert (manifest["format"], manifest["version"]) == ("rlpipe-checkpoint", 0)
     assert manifest["content_hash"] == content_hash(snapshot)
     assert manifest["inference_hash"] == inference_hash(snapshot)
@@ -117,15 +123,18 @@ def test_a_tied_array_is_stored_once(tmp_path: Path) -> None:
     path = write_checkpoint(of({"a": array, "b": {"c": array}}), tmp_path / "ckpt")
     assert (path / "state.h5").stat().st_size < 1.3 * array.nbytes
     manifest = json.loads((path / "manifest.json").read_text())
-    assert manifest["arrays"]["b/c"] == {"alias": "a", "role": "inference"}
+    rows = manifest["file"]["arrays"]
+    assert [row[0] for row in rows] == ["a", "b/c"]
+    assert rows[0][1:] == rows[1][1:]
 
 
 def test_a_tied_array_lies_with_its_inference_name(tmp_path: Path) -> None:
     array = np.arange(10.0)
     snapshot = Snapshot(Spec("rlpipe.Any"), {"a": array, "b": array}, {"a": "training", "b": "inference"})
-    manifest = json.loads((write_checkpoint(snapshot, tmp_path / "ckpt") / "manifest.json").read_text())
-    assert manifest["arrays"]["a"] == {"alias": "b", "role": "training"}
-    assert manifest["arrays"]["b"]["role"] == "inference"
+    path = write_checkpoint(snapshot, tmp_path / "ckpt")
+    rows = json.loads((path / "manifest.json").read_text())["file"]["arrays"]
+    assert [row[3] for row in rows] == ["training", "inference"]
+    assert inspect_checkpoint(path).arrays[0].tied_to == "b"
 
 
 def test_each_component_keeps_its_own_copy_of_a_shared_array(tmp_path: Path) -> None:
@@ -208,6 +217,9 @@ class TestWhatCouldNotBeReadBackIsRefused:
     def test_what_the_backend_cannot_hold(self, tmp_path: Path) -> None:
         self.refused(of({"a": np.zeros((1,) * 40)}), tmp_path, UnsupportedStateError, "checkpoint=pickle")
         write_checkpoint(of({"a": np.zeros((1,) * 40)}), tmp_path / "ckpt", backend="pickle")
+
+    def test_a_list_that_should_be_an_array(self, tmp_path: Path) -> None:
+        self.refused(policy(0, more=[1] * 200_000), tmp_path, UnsupportedStateError, "as arrays too")
 
     def test_too_much_that_is_no_array(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(writer, "MAX_MANIFEST_SIZE", 1000)

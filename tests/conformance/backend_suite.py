@@ -12,12 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rlpipe.backends import Backend, Block, ids, resolve
-from rlpipe.backends.backend import block
-from rlpipe.backends.extents import Extent, FileRecord, read_all_arrays, read_arrays
-from rlpipe.backends.image import PIECE_SIZE, write_image
+from rlpipe.backends import Backend, Layout, Slot, ids, resolve
+from rlpipe.backends.array_file import write_arrays
+from rlpipe.backends.extents import ArrayFile, Extent, read_all_arrays, read_arrays
 from rlpipe.snapshot.dtypes import DTYPES
-from rlpipe.snapshot.identity import identify
+from rlpipe.snapshot.identity import identify, stored
 from rlpipe.snapshot.state import join
 from tests.snapshot.strategies import any_array, names
 
@@ -48,14 +47,25 @@ def is_native(array: Array) -> bool:
     return array.dtype.type.__module__ == "numpy"
 
 
-def written(backend: Backend, arrays: dict[str, Array], directory: Path) -> tuple[FileRecord, list[Extent]]:
-    """Write arrays with a backend; what a manifest would say of the file."""
-    image = backend.image([block(key, array) for key, array in arrays.items()])
-    pieces = write_image(image, directory / backend.file_name)
-    extents = [
-        Extent(key, *identify(array)[:2], image.offsets[key], identify(array)[2]) for key, array in arrays.items()
-    ]
-    return FileRecord(backend.file_name, image.size, PIECE_SIZE, pieces), extents
+def slot(key: str, array: Array, **more: Any) -> Slot:
+    """The slot of an array."""
+    return Slot(key, *identify(array)[:2], **more)
+
+
+def write(layout: Layout, arrays: dict[str, Array], path: Path) -> dict[str, str]:
+    """Write arrays by a layout; their digests."""
+    return write_arrays(str(path), layout, {key: stored(each) for key, each in arrays.items()}, durability="none")
+
+
+def written(backend: Backend, arrays: dict[str, Array], directory: Path) -> tuple[ArrayFile, dict[str, str]]:
+    """Write arrays with a backend; what a manifest would say of the file, and digests."""
+    slots = [slot(key, array) for key, array in arrays.items()]
+    layout = backend.layout(slots)
+    digests = write(layout, arrays, directory / backend.file_name)
+    assert digests == {key: identify(array).digest for key, array in arrays.items()}
+    extents = [Extent(*each[:3], layout.offsets[each.key], each.nbytes) for each in slots]
+    in_order = tuple(sorted(extents, key=lambda each: (each.offset, each.length)))
+    return ArrayFile(backend.file_name, layout.size, layout.frame_digest, in_order), digests
 
 
 class BackendSuite(ABC):
@@ -78,24 +88,24 @@ class BackendSuite(ABC):
     @pytest.mark.parametrize("name", sorted(DTYPES))
     def test_stores_every_dtype(self, backend: Backend, tmp_path: Path, name: str) -> None:
         array = np.arange(256, dtype=np.uint8).view(DTYPES[name]) if name != "bool" else np.array([True, False, True])
-        record, extents = written(backend, {"a": array}, tmp_path)
+        file, digests = written(backend, {"a": array}, tmp_path)
 
         found = self.read_raw(tmp_path / backend.file_name, ["a"])["a"]
         assert found.tobytes() == raw(array)
         assert found.shape == array.shape
         assert found.dtype == (array.dtype if is_native(array) else np.dtype(f"<u{array.dtype.itemsize}"))
-        read = read_all_arrays(tmp_path, record, extents)["a"]
+        read = read_all_arrays(str(tmp_path), file, digests)["a"]
         assert read.dtype == array.dtype
         assert read.tobytes() == array.tobytes()
 
     @pytest.mark.parametrize("name", sorted(AWKWARD))
     def test_stores_every_layout(self, backend: Backend, tmp_path: Path, name: str) -> None:
         array = AWKWARD[name]
-        record, extents = written(backend, {"a": array}, tmp_path)
+        file, digests = written(backend, {"a": array}, tmp_path)
         found = self.read_raw(tmp_path / backend.file_name, ["a"])["a"]
         assert found.tobytes() == raw(array)
         assert found.shape == array.shape
-        read = read_arrays(tmp_path, record, extents)["a"]
+        read = read_arrays(str(tmp_path), file, file.extents, digests)["a"]
         assert read.tobytes() == array.astype(array.dtype.newbyteorder("=")).tobytes()
         assert read.dtype.isnative
         assert not read.flags.writeable
@@ -108,13 +118,14 @@ class BackendSuite(ABC):
         arrays = {join(*path): array for path, array in content.items() if path not in heads}
         directory = tmp_path_factory.mktemp("any")
         backend = resolve(self.backend_id)
-        record, extents = written(backend, arrays, directory)
+        file, digests = written(backend, arrays, directory)
 
         found = self.read_raw(directory / backend.file_name, list(arrays))
         assert {key: (each.shape, each.tobytes()) for key, each in found.items()} == {
             key: (each.shape, raw(each)) for key, each in arrays.items()
         }
-        for read in (read_all_arrays(directory, record, extents), read_arrays(directory, record, extents)):
+        where = str(directory)
+        for read in (read_all_arrays(where, file, digests), read_arrays(where, file, file.extents, digests)):
             assert {key: each.tobytes() for key, each in read.items()} == {
                 key: each.tobytes() for key, each in arrays.items()
             }
@@ -128,56 +139,51 @@ class BackendSuite(ABC):
             key: each.tolist() for key, each in arrays.items()
         }
 
-    def test_says_where_the_bytes_are(self, backend: Backend) -> None:
+    def test_says_where_the_bytes_are(self, backend: Backend, tmp_path: Path) -> None:
         arrays = {f"layer/{index}": np.random.default_rng(index).bytes(index * 7) for index in range(1, 40)}
-        blocks = [block(key, np.frombuffer(data, np.uint8)) for key, data in arrays.items()]
-        image = backend.image(blocks)
-        data = image.tobytes()
-        assert image.size == len(data)
-        for key, offset in image.offsets.items():
+        found = {key: np.frombuffer(data, np.uint8) for key, data in arrays.items()}
+        layout = backend.layout([slot(key, each) for key, each in found.items()])
+        write(layout, found, tmp_path / "file")
+        data = (tmp_path / "file").read_bytes()
+        assert layout.size == len(data)
+        assert len(layout.frame) == len(layout.order) + 1
+        for key, offset in layout.offsets.items():
             assert data[offset : offset + len(arrays[key])] == arrays[key]
             assert offset % 64 == 0
 
     def test_keeps_each_role_in_one_range(self, backend: Backend) -> None:
-        blocks = [
-            block(f"layer/{index}", np.full(5, index), role="training" if index % 2 else "inference")
+        slots = [
+            slot(f"layer/{index}", np.full(5, index), role="training" if index % 2 else "inference")
             for index in range(10)
         ]
-        offsets = backend.image(blocks).offsets
+        offsets = backend.layout(slots).offsets
         inference = [offsets[f"layer/{index}"] for index in range(0, 10, 2)]
         training = [offsets[f"layer/{index}"] for index in range(1, 10, 2)]
         assert max(inference) < min(training)
 
     def test_equal_arrays_give_equal_bytes(self, backend: Backend) -> None:
-        def blocks() -> list[Block]:
-            return [block(f"layer/{index}", np.full((2, index), index)) for index in range(10)]
-
-        assert backend.image(blocks()).tobytes() == backend.image(blocks()[::-1]).tobytes()
+        slots = [slot(f"layer/{index}", np.full((2, index), index)) for index in range(10)]
+        one, other = backend.layout(slots), backend.layout(slots[::-1])
+        assert (one.order, one.offsets, one.frame) == (other.order, other.offsets, other.frame)
 
     def test_a_tied_array_is_stored_once(self, backend: Backend, tmp_path: Path) -> None:
         array = np.arange(10_000.0)
-        image = backend.image([block("a/weight", array, aliases=("b/weight", "c"))])
-        write_image(image, tmp_path / backend.file_name)
-        assert image.size < 1.1 * array.nbytes
+        layout = backend.layout([slot("a/weight", array, aliases=("b/weight", "c"))])
+        write(layout, {"a/weight": array}, tmp_path / backend.file_name)
+        assert layout.size < 1.1 * array.nbytes
         found = self.read_raw(tmp_path / backend.file_name, ["a/weight", "b/weight", "c"])
         assert all(each.tobytes() == array.tobytes() for each in found.values())
 
     def test_many_ties(self, backend: Backend, tmp_path: Path) -> None:
-        blocks = [block(f"{index:03d}", np.array(index), aliases=(f"tied/{index:03d}",)) for index in range(300)]
-        write_image(backend.image(blocks), tmp_path / backend.file_name)
+        arrays = {f"{index:03d}": np.array(index) for index in range(300)}
+        layout = backend.layout([slot(key, each, aliases=(f"tied/{key}",)) for key, each in arrays.items()])
+        write(layout, arrays, tmp_path / backend.file_name)
         found = self.read_raw(tmp_path / backend.file_name, [f"tied/{index:03d}" for index in range(300)])
         assert [int(each) for each in found.values()] == list(range(300))
 
     def test_size_follows_the_numbers_not_the_storage_behind_them(self, backend: Backend) -> None:
         huge = np.zeros(1_000_000)
-        assert backend.image([block("a", huge[:10])]).size < 2000
-
-    def test_large_arrays_are_not_copied(self, backend: Backend) -> None:
-        array = np.zeros(1_000_000)
-        parts = backend.image([block("a", array)]).parts
-        assert any(
-            np.shares_memory(np.frombuffer(part, np.uint8), array) for part in parts if len(part) == array.nbytes
-        )
+        assert backend.layout([slot("a", huge[:10])]).size < 2000
 
     def test_a_thousand_arrays_in_one_dict(self, backend: Backend, tmp_path: Path) -> None:
         arrays = {f"n{index}": np.array(index) for index in range(1000)}

@@ -1,4 +1,4 @@
-"""What every importer has to do. An importer's test subclasses this and names its golden files."""
+"""What every importer has to do. An importer's test subclasses one of these and names its golden files."""
 
 from __future__ import annotations
 
@@ -49,17 +49,19 @@ def other_files(folder: Path) -> Mapping[str, Path]:
     return {path.name: path for path in folder.iterdir()}
 
 
-class ImporterSuite(ABC):
-    """Tests of one importer on small files with known actions."""
+class FileSuite(ABC):
+    """Tests of one importer on small files, whatever is in them."""
 
     importer_id: ClassVar[str]
     libraries: ClassVar[tuple[str, ...]]
-    """Packages that must not be imported: the foreign library and what its pickles name."""
+    """Packages that must not be imported: the foreign library and what its files name."""
+    flips: ClassVar[int] = 30
+    """How many changed bytes of each file are tried."""
 
     @staticmethod
     @abstractmethod
     def examples() -> Mapping[str, Path]:
-        """Name -> file. Beside each lies `<stem>.npz` with `observations` (B, ...) and the trainer's `actions`."""
+        """Name -> file."""
 
     @pytest.fixture(autouse=True)
     def _importer(self) -> None:
@@ -86,35 +88,6 @@ class ImporterSuite(ABC):
     def test_leaves_other_files_alone(self, tmp_path: Path) -> None:
         for name, path in other_files(tmp_path).items():
             assert not self.importer.recognise(path), name
-
-    def test_acts_as_the_trainer_did(self) -> None:
-        for name, path in self.examples().items():
-            with np.load(path.with_suffix(".npz")) as known:
-                observations, actions = known["observations"], known["actions"]
-            policy = build(self.read(path).snapshot)
-            assert isinstance(policy, Policy)
-            found = policy.compute_actions(observations)
-            assert found.shape == actions.shape, name
-            reach = TOLERANCE * max(1.0, float(np.ptp(actions))) if actions.dtype.kind == "f" else 0
-            np.testing.assert_allclose(found, actions, rtol=0, atol=reach, err_msg=name)
-
-    def test_specs_are_complete_and_canonical(self) -> None:
-        for path in self.examples().values():
-            spec = self.read(path).snapshot.spec
-            assert PolicySpec.from_spec(spec).to_spec() == spec
-            built: Any = build(self.read(path).snapshot)
-            assert built.get_spec() == spec, "the module fills in nothing that the importer left out"
-
-    def test_roles_are_those_of_the_module(self) -> None:
-        for path in self.examples().values():
-            snapshot = self.read(path).snapshot
-            built: Any = build(snapshot)
-            assert dict(snapshot.roles) == dict(built.get_own_roles())
-
-    def test_statistics_are_float64(self) -> None:
-        for path in self.examples().values():
-            state = self.read(path).snapshot.state
-            assert all(array.dtype == np.float64 for array in arrays(state.get("observation", {})).values())
 
     def test_survives_a_checkpoint(self, tmp_path: Path) -> None:
         for name, path in self.examples().items():
@@ -174,10 +147,46 @@ class ImporterSuite(ABC):
         rng = np.random.default_rng(0)
         for path in self.examples().values():
             data = bytearray(path.read_bytes())
-            for at in rng.integers(0, len(data), 30):
+            for at in rng.integers(0, len(data), self.flips):
                 changed = data.copy()
                 changed[at] ^= 1 << int(rng.integers(8))
                 (tmp_path / path.name).write_bytes(changed)
                 with suppress(RlpipeError):
                     self.importer.recognise(tmp_path / path.name)
                     self.read(tmp_path / path.name)
+
+
+class ImporterSuite(FileSuite):
+    """Tests of one importer of policies.
+
+    Beside each example lies `<stem>.npz` with `observations` (B, ...) and the trainer's `actions`.
+    """
+
+    def test_acts_as_the_trainer_did(self) -> None:
+        for name, path in self.examples().items():
+            with np.load(path.with_suffix(".npz")) as known:
+                observations, actions = known["observations"], known["actions"]
+            policy = build(self.read(path).snapshot)
+            assert isinstance(policy, Policy)
+            found = policy.compute_actions(observations)
+            assert found.shape == actions.shape, name
+            reach = TOLERANCE * max(1.0, float(np.ptp(actions))) if actions.dtype.kind == "f" else 0
+            np.testing.assert_allclose(found, actions, rtol=0, atol=reach, err_msg=name)
+
+    def test_specs_are_complete_and_canonical(self) -> None:
+        for path in self.examples().values():
+            spec = self.read(path).snapshot.spec
+            assert PolicySpec.from_spec(spec).to_spec() == spec
+            built: Any = build(self.read(path).snapshot)
+            assert built.get_spec() == spec, "the module fills in nothing that the importer left out"
+
+    def test_roles_are_those_of_the_module(self) -> None:
+        for path in self.examples().values():
+            snapshot = self.read(path).snapshot
+            built: Any = build(snapshot)
+            assert dict(snapshot.roles) == dict(built.get_own_roles())
+
+    def test_statistics_are_float64(self) -> None:
+        for path in self.examples().values():
+            state = self.read(path).snapshot.state
+            assert all(array.dtype == np.float64 for array in arrays(state.get("observation", {})).values())

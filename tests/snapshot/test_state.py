@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlpipe.errors import ManifestError, UnsupportedStateError
-from rlpipe.snapshot.skeleton import from_skeleton, skeleton
+from rlpipe.snapshot.skeleton import MAX_DEPTH, decode, encode, put_together, take_apart
 from rlpipe.snapshot.state import (
     State,
     arrays,
@@ -66,32 +66,43 @@ def test_entries_rebuild_the_state(state: State) -> None:
 
 
 @given(states)
-def test_the_skeleton_goes_through_json_text_and_rebuilds_the_state(state: State) -> None:
-    text = json.dumps(skeleton(state), allow_nan=False)
-    assert equal(from_skeleton(json.loads(text), arrays(state)), state)
+def test_a_state_is_taken_apart_and_put_together_through_json_text(state: State) -> None:
+    parts = take_apart(state)
+    plain = json.loads(json.dumps(parts.plain, allow_nan=False))
+    assert parts.arrays.keys() == arrays(state).keys()
+    assert list(parts.arrays) == sorted(parts.arrays)
+    assert equal(put_together(parts.arrays, plain), state)
 
 
-def test_the_skeleton_holds_no_array_bytes() -> None:
-    assert "12345" not in json.dumps(skeleton({"w": np.full(100, 12345)}))
+@given(states)
+def test_an_entry_has_one_typed_json(state: State) -> None:
+    parts = take_apart(state)
+    for key, typed in parts.plain.items():
+        assert encode(decode(typed, key, dict(parts.arrays)), key) == typed
+
+
+def test_typed_json_holds_no_array_bytes() -> None:
+    assert "12345" not in json.dumps(take_apart({"w": [np.full(100, 12345)]}).plain)
 
 
 @pytest.mark.parametrize(
     "bad",
     [
-        {"dict": {"w": {"array": None}}},
-        {"dict": {"w": {"object": "os.system"}}},
-        {"dict": {"w": {"int": 3}}},
-        {"dict": {"w": {"int": "0x1", "float": "0"}}},
-        {"dict": {"w": {"float": "zz"}}},
-        {"dict": {"w": {"bytes": "*"}}},
-        {"tuple": [1]},
-        [1],
-        None,
+        {"array": None},
+        [{"array": None}],
+        {"object": "os.system"},
+        {"int": 3},
+        {"int": "0x1", "float": "0"},
+        {"float": "zz"},
+        {"bytes": "*"},
+        {"dict": []},
+        {"tuple": {}},
+        {},
     ],
 )
-def test_json_that_is_no_skeleton_is_refused(bad: object) -> None:
+def test_json_that_is_not_typed_is_refused(bad: object) -> None:
     with pytest.raises(ManifestError):
-        from_skeleton(bad, {})
+        put_together({}, {"w": bad})
 
 
 def test_deep_nesting_is_refused_before_python_gives_up() -> None:
@@ -99,7 +110,22 @@ def test_deep_nesting_is_refused_before_python_gives_up() -> None:
     for _ in range(500):
         deep = {"dict": {"a": deep}}
     with pytest.raises(ManifestError, match="nested too deep"):
-        from_skeleton(deep, {})
+        put_together({}, {"w": deep})
+
+
+@pytest.mark.parametrize("depth", [MAX_DEPTH - 1, MAX_DEPTH, MAX_DEPTH + 1])
+@pytest.mark.parametrize("leaf", [1, np.zeros(1), {}])
+@pytest.mark.parametrize("nest", [lambda value: {"a": value}, lambda value: [value]])
+def test_what_is_taken_apart_can_be_put_together(depth: int, leaf: Any, nest: Any) -> None:
+    value = leaf
+    for _ in range(depth - 1):
+        value = nest(value)
+    if depth > MAX_DEPTH:
+        with pytest.raises(UnsupportedStateError, match="too deep"):
+            take_apart({"x": value})
+    else:
+        parts = take_apart({"x": value})
+        assert equal(put_together(*parts), {"x": value})
 
 
 def test_numpy_scalars_become_arrays_without_axes_and_big_endian_becomes_native() -> None:

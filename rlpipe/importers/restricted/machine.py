@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import IO, Any
 
+from rlpipe.importers.restricted.charges import Account, size_of
 from rlpipe.importers.restricted.values import Known, Name, Record, RefusedError, Token
 
 _KEY_TYPES = (str, int, float, bool, bytes, type(None))
-_SIZED = (bytes, bytearray, str, list)
-_FREE = 2**20
+_MAX_KEY_BITS = 64
 MARK = object()
 
 
@@ -28,14 +28,15 @@ class Machine:
         self.persistent = persistent
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
-        self.budget = _FREE
+        self.account = Account()
 
     def run(self, stream: IO[bytes]) -> Any:
         """The value that STOP leaves, tokens still unfinished; the stream is left right behind it."""
-        for opcode, argument, _ in pickletools.genops(stream):
+        start = stream.tell()
+        for opcode, argument, position in pickletools.genops(stream):
+            self.account.charge_opcode(opcode.name, (position or 0) - start)
             if opcode.name in _LITERALS:
                 self.stack.append(argument)
-                self.budget += 4 * len(argument) if isinstance(argument, _SIZED) else 4
             elif opcode.name in _HANDLERS:
                 _HANDLERS[opcode.name](self, argument)
             elif opcode.name not in _IGNORED:
@@ -76,20 +77,17 @@ class Machine:
             raise RefusedError("a call without a tuple of arguments")
         if isinstance(function, Name):
             constructor = self.known.get((function.module, function.name))
+            self.account.charge(size_of(function))
             return constructor(self.paid(args)) if constructor else Record(function.path, args)
         if isinstance(function, Record):
+            self.account.charge(len(function.class_path))
             return Record(f"{function.class_path}(...)", args)
         raise RefusedError(f"a call of a {type(function).__name__}")
 
     def paid(self, parts: Any) -> Any:
-        """The parts, after their size was taken off a budget that grows with the file.
-
-        A file can hand one long value to a copying function again and again.
-        """
+        """The parts, after their sizes were charged: a file can hand one long value to a copying function again."""
         if isinstance(parts, tuple):
-            self.budget -= sum(len(part) for part in parts if isinstance(part, _SIZED))
-        if self.budget < 0:
-            raise RefusedError("more copies of its values than an honest file makes")
+            self.account.charge(sum(map(size_of, parts)))
         return parts
 
 
@@ -165,6 +163,8 @@ def dict_of(flat: list[Any]) -> dict[Any, Any]:
         # Hashing a nested tuple walks every path in it, and a file can make those endless.
         if type(key) not in _KEY_TYPES:
             raise RefusedError(f"a dict name of type {type(key).__name__}")
+        if type(key) is int and key.bit_length() > _MAX_KEY_BITS:  # a long one is hashed anew each time
+            raise RefusedError(f"a dict name of {key.bit_length()} bits")
     return dict(zip(flat[::2], flat[1::2], strict=True))
 
 

@@ -19,6 +19,7 @@ from rlpipe.snapshot.state import Array
 
 _CODE = re.compile(r"b1|[iu][1248]|f[248]|c(8|16)")
 _MAX_DIMENSIONS = 32
+_MAX_LENGTH = 2**63
 
 
 class DtypeToken(Token):
@@ -26,7 +27,7 @@ class DtypeToken(Token):
 
     def __init__(self, code: str) -> None:
         if not _CODE.fullmatch(code):
-            raise RefusedError(f"an array of dtype {code!r}, which is not plain numbers")
+            raise RefusedError(f"an array of dtype {code[:40]!r}, which is not plain numbers")
         self.dtype = np.dtype(code)
 
     def build(self, state: Any) -> None:
@@ -80,8 +81,8 @@ def checked_shape(shape: Any) -> tuple[int, ...]:
     """The shape, if it is a tuple of few non-negative ints."""
     if not isinstance(shape, tuple) or len(shape) > _MAX_DIMENSIONS:
         raise RefusedError("a shape that is no short tuple")
-    if any(type(size) is not int or size < 0 for size in shape):
-        raise RefusedError(f"the shape {shape}")
+    if any(type(size) is not int or not 0 <= size < _MAX_LENGTH for size in shape):
+        raise RefusedError("a shape of something else than sizes")
     return shape
 
 
@@ -110,6 +111,15 @@ def _reconstruct(args: tuple[Any, ...]) -> Any:
     if not args or args[0] != Name("numpy", "ndarray"):
         raise RefusedError("an array of another class than numpy.ndarray")
     return ArrayToken()
+
+
+def _ndarray(args: tuple[Any, ...]) -> Any:
+    """(shape, dtype with its byte order, bytes): how array files of rlpipe itself name their arrays."""
+    if len(args) != 3 or type(args[1]) is not str or args[1][:1] not in ("<", ">", "|"):
+        raise RefusedError("an array without shape, dtype and bytes")
+    dtype = DtypeToken(args[1][1:])
+    dtype.build((3, args[1][0], None, None, None, -1, -1, 0))
+    return checked_array(args[2], dtype, args[0], "C")
 
 
 def _scalar(args: tuple[Any, ...]) -> Any:
@@ -157,6 +167,7 @@ def _numpy(module: str, name: str, stand_in: Any) -> dict[tuple[str, str], Any]:
 KNOWN: Known = MappingProxyType(
     {
         ("numpy", "dtype"): _dtype,
+        ("numpy", "ndarray"): _ndarray,
         **_numpy("numeric", "_frombuffer", _frombuffer),
         **_numpy("multiarray", "_reconstruct", _reconstruct),
         **_numpy("multiarray", "scalar", _scalar),

@@ -9,8 +9,10 @@ have made with it an inert `Record`. Literals are taken only as long as the file
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Callable, Iterator
-from typing import Any
+from pathlib import Path
+from typing import IO, Any
 
 from rlpipe.errors import RlpipeError, UnsafePayloadError
 from rlpipe.importers.restricted.machine import Machine
@@ -34,14 +36,44 @@ def loads(data: bytes, *, subject: str, known: Known, persistent: Callable[[Any]
         UnsafePayloadError: The bytes are no pickle, are cut, ask for something that is not plain numbers and
             records, or go on after it.
     """
-    stream = io.BytesIO(data)
+    return _load_whole(io.BytesIO(data), len(data), subject, known, persistent)
+
+
+def load_file(path: Path, *, known: Known) -> Any:
+    """The value of a file that is one whole pickle; literals are read from it one by one.
+
+    Args:
+        path: The file; errors name it by its base name.
+        known: As for `loads`.
+
+    Raises:
+        UnsafePayloadError: As for `loads`.
+    """
+    with path.open("rb") as stream:
+        size = os.fstat(stream.fileno()).st_size
+        return _load_whole(_Bounded(stream, size), size, path.name, known, None)
+
+
+def _load_whole(stream: Any, size: int, subject: str, known: Known, persistent: Callable[[Any], Any] | None) -> Any:
     value = load_next(stream, subject=subject, known=known, persistent=persistent)
-    if stream.tell() != len(data):
-        raise _unsafe(subject, f"{len(data) - stream.tell()} bytes after its end")
+    if stream.tell() != size:
+        raise _unsafe(subject, f"{size - stream.tell()} bytes after its end")
     return value
 
 
-def load_next(stream: io.BytesIO, *, subject: str, known: Known, persistent: Callable[[Any], Any] | None = None) -> Any:
+class _Bounded:
+    """A file that makes no room for more bytes than it has, whatever a length field asks for."""
+
+    def __init__(self, stream: IO[bytes], size: int) -> None:
+        self._stream, self._size = stream, size
+        self.readline, self.tell = stream.readline, stream.tell
+
+    def read(self, count: int) -> bytes:
+        """At most so many bytes."""
+        return self._stream.read(max(0, min(count, self._size - self.tell())))
+
+
+def load_next(stream: IO[bytes], *, subject: str, known: Known, persistent: Callable[[Any], Any] | None = None) -> Any:
     """The value of the next pickle in a stream, which is left right behind it.
 
     Args:

@@ -68,7 +68,7 @@ def read_torch(data: bytes, *, subject: str) -> Any:
 def _read_zip(data: bytes, subject: str) -> Any:
     archive = Archive(io.BytesIO(data), subject=subject)
     root = _root(archive, subject)
-    foreign_order = f"{root}byteorder" in archive.names and archive.read(f"{root}byteorder").decode() != sys.byteorder
+    foreign_order = _byte_order(archive, root, subject) != sys.byteorder
     raw: dict[str, bytes] = {}
 
     def fetch(key: str, dtype: _DType) -> bytes:
@@ -78,6 +78,15 @@ def _read_zip(data: bytes, subject: str) -> Any:
         return raw[key]
 
     return loads(archive.read(f"{root}data.pkl"), subject=subject, known=_TENSORS, persistent=_storages(fetch))
+
+
+def _byte_order(archive: Archive, root: str, subject: str) -> str:
+    """The order of the bytes of its numbers; files of older versions do not say it, and are little-endian."""
+    name = f"{root}byteorder"
+    order = archive.read(name) if name in archive.names else b"little"
+    if order not in (b"little", b"big"):
+        raise _not_torch(subject, f"numbers of the byte order {order[:20]!r}")
+    return order.decode()
 
 
 def _root(archive: Archive, subject: str) -> str:

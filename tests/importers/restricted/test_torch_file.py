@@ -96,6 +96,12 @@ def test_the_other_byte_order_is_turned() -> None:
     np.testing.assert_array_equal(read(swapped), values, strict=True)
 
 
+def test_an_unknown_byte_order_is_refused() -> None:
+    for order in (b"middle", b"", b"\xe5"):
+        with pytest.raises(UnsafePayloadError, match="byte order"):
+            read(rewritten(saved(torch.zeros(2)), {"byteorder": lambda _, order=order: order}))  # type: ignore[misc]
+
+
 def rewritten(data: bytes, changes: dict[str, Callable[[bytes], bytes]]) -> bytes:
     """A zip with some members changed; a name is matched without the folder before it."""
     stream = io.BytesIO()

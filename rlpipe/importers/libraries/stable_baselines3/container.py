@@ -29,6 +29,8 @@ COMPILED = "_orig_mod."
 _MARKS = frozenset({DATA, WEIGHTS, VARIABLES, VERSION})
 _TAKEN = frozenset({DATA, WEIGHTS, VERSION})
 _PICKLED = ":serialized:"
+_MAX_VALUES = 500_000
+"""A JSON value takes up to a hundred times its bytes in memory."""
 
 
 def is_saved_model(path: Path) -> bool:
@@ -144,8 +146,16 @@ def _version(archive: Archive) -> str:
 
 
 def _json(archive: Archive, name: str) -> Mapping[str, Any]:
+    raw = archive.read(DATA)
+    values = sum(map(raw.count, b"[{,"))
+    if values > _MAX_VALUES:
+        raise UnsafePayloadError(
+            f"the member {DATA} of {name} is not read",
+            expected=f"settings of training, at most {_MAX_VALUES} values",
+            found=f"about {values} values",
+        )
     try:
-        data = json.loads(archive.read(DATA))
+        data = json.loads(raw)
     except (ValueError, RecursionError) as error:
         raise ForeignFormatError(
             f"the member {DATA} of {name} is not readable", expected="JSON", found=str(error)[:200]

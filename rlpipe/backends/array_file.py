@@ -1,0 +1,191 @@
+"""The one writer of array files, and how large arrays are hashed on their way.
+
+A small file is hashed in memory and written at once. Of a large one, two threads each take an array in turn, and each
+piece of it is hashed while it is in the cache and handed to the system. Where a file shall be on the disk in the end,
+the system is told to begin early (see `_start_write_back`), so that the disk is busy while the rest is hashed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import cache
+from threading import Thread
+from typing import Any, Literal, TypeAlias, TypeVar
+
+import numpy as np
+import xxhash
+
+from rlpipe.backends.layout import Buffer, Layout
+from rlpipe.snapshot.identity import digest_of
+from rlpipe.snapshot.state import Array
+
+Durability: TypeAlias = Literal["fsync", "none"]
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+
+SMALL = 2**20
+"""Files of at most this many bytes are read and written at once."""
+
+PIECE = 2**18
+"""Bytes hashed and moved at once: they stay in a core's cache from one to the other."""
+
+_WRITE_BACK = 8 * 2**20
+_SYNC_FILE_RANGE_WRITE = 2
+
+
+def write_arrays(path: str, layout: Layout, raws: Mapping[str, Array], *, durability: Durability) -> dict[str, str]:
+    """Write a new file.
+
+    Args:
+        path: Where it goes; there must be nothing yet. Its mode follows the umask.
+        layout: What it is.
+        raws: Key -> array in the form of `rlpipe.snapshot.identity.stored`, for each key of the layout.
+        durability: "fsync": its bytes are on the disk when this returns. "none": the system writes them when it likes.
+
+    Returns:
+        Key -> xxh3-128 of the array's bytes in hex.
+
+    Raises:
+        OSError: The system cannot write it.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+    try:
+        if layout.size <= SMALL:
+            write_all(descriptor, b"".join(_interleaved(layout, raws)))
+            digests = {key: digest_of(raw) for key, raw in raws.items()}
+        else:
+            digests = _write_large(descriptor, layout, raws, durability)
+        if durability == "fsync":
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    return digests
+
+
+def digests_of(raws: Mapping[str, Array]) -> dict[str, str]:
+    """Key -> xxh3-128 of the array's bytes in hex."""
+    if sum(raw.nbytes for raw in raws.values()) <= SMALL:
+        return {key: digest_of(raw) for key, raw in raws.items()}
+    return dict(zip(raws, in_parallel(digest_of, raws.values()), strict=True))
+
+
+def in_parallel(function: Callable[[Job], Result], jobs: Iterable[Job]) -> list[Result]:
+    """The results of a function that lets other threads run while it reads, writes and hashes, by two threads.
+
+    More do not pay: two fill the memory's bandwidth, and the system writes a file for one thread at a time.
+
+    Raises:
+        Exception: Whatever the function raises first.
+    """
+    waiting = deque(enumerate(jobs))
+    results: dict[int, Result] = {}
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        while waiting and not errors:
+            try:
+                index, job = waiting.popleft()
+                results[index] = function(job)
+            except IndexError:
+                return  # The other one took the last job.
+            except BaseException as error:  # noqa: BLE001  raised again by the caller's thread
+                errors.append(error)
+
+    helper = Thread(target=work, name="rlpipe-array-file")
+    # Executors, and newer Pythons, start no thread for a save at the end of a process.
+    with suppress(RuntimeError):
+        helper.start()
+    work()
+    if helper.ident is not None:
+        helper.join()
+    if errors:
+        raise errors[0]
+    return [results[index] for index in sorted(results)]
+
+
+def write_all(descriptor: int, buffer: Buffer) -> None:
+    """Write a buffer at the descriptor's position, in as many calls as the system wants."""
+    rest = memoryview(buffer)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def bytes_of(raw: Array) -> memoryview:
+    """The memory of an array in C order as bytes."""
+    return raw.reshape(-1).view(np.uint8).data if raw.size else memoryview(b"")
+
+
+def _interleaved(layout: Layout, raws: Mapping[str, Array]) -> Iterator[Any]:
+    yield layout.frame[0]
+    for key, after in zip(layout.order, layout.frame[1:], strict=True):
+        yield raws[key]
+        yield after
+
+
+def _write_large(descriptor: int, layout: Layout, raws: Mapping[str, Array], durability: Durability) -> dict[str, str]:
+    def write(job: tuple[str, int, memoryview]) -> str:
+        _, position, buffer = job
+        return _write_hashed(descriptor, position, buffer, durability)
+
+    parts = list(_parts(layout, raws))
+    written = in_parallel(write, parts) if hasattr(os, "pwrite") else list(map(write, parts))
+    large = {key: digest for (key, _, _), digest in zip(parts, written, strict=True) if key}
+    return {key: large.get(key) or digest_of(raw) for key, raw in raws.items()}
+
+
+def _parts(layout: Layout, raws: Mapping[str, Array]) -> Iterator[tuple[str, int, memoryview]]:
+    """Key, position and bytes of each large array; what lies between two of them, under no key."""
+    gathered, position = bytearray(layout.frame[0]), 0
+    for key, after in zip(layout.order, layout.frame[1:], strict=True):
+        if raws[key].nbytes < PIECE:
+            gathered += bytes_of(raws[key])
+        else:
+            yield "", position, memoryview(gathered)
+            yield key, layout.offsets[key], bytes_of(raws[key])
+            gathered, position = bytearray(), layout.offsets[key] + raws[key].nbytes
+        gathered += after
+    yield "", position, memoryview(gathered)
+
+
+def _write_hashed(descriptor: int, position: int, buffer: memoryview, durability: Durability) -> str:
+    digest = xxhash.xxh3_128()
+    for start in range(0, len(buffer), PIECE):
+        piece = buffer[start : start + PIECE]
+        digest.update(piece)
+        _write_at(descriptor, piece, position + start)
+        end = start + len(piece)
+        if durability == "fsync" and end % _WRITE_BACK == 0:
+            _start_write_back(descriptor, position + end - _WRITE_BACK, _WRITE_BACK)
+    return digest.hexdigest()
+
+
+def _write_at(descriptor: int, buffer: memoryview, position: int) -> None:
+    if not hasattr(os, "pwrite"):  # Windows
+        os.lseek(descriptor, position, os.SEEK_SET)
+        write_all(descriptor, buffer)
+        return
+    while buffer:
+        count = os.pwrite(descriptor, buffer, position)
+        buffer, position = buffer[count:], position + count
+
+
+def _start_write_back(descriptor: int, position: int, length: int) -> None:
+    """Let the disk begin with these bytes. It is a hint only: what is on the disk is for fsync to say."""
+    function = _sync_file_range()
+    if function is not None:
+        function(descriptor, position, length, _SYNC_FILE_RANGE_WRITE)
+
+
+@cache
+def _sync_file_range() -> Callable[[int, int, int, int], int] | None:
+    if not sys.platform.startswith("linux"):
+        return None
+    function = getattr(ctypes.CDLL(None, use_errno=True), "sync_file_range", None)
+    if function is not None:
+        function.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
+    return function

@@ -1,0 +1,244 @@
+"""Which checkpoint of a folder: the latest, the best, or that of a step, by what the checkpoints themselves record.
+
+Where in a run a checkpoint was made stands in its root's provenance, beside the time: `step`, and perhaps `score` and
+`run` (see `made_at`). It says something about that one save, so a converted or merged checkpoint does not inherit it.
+Names of directories, their order and their times of change mean nothing.
+
+The order: between runs by time; inside a run by step, then by time. Checkpoints with a step and without a run are one
+run, that of the folder. One without a step is a run of its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from rlpipe.checkpoint.component import is_half_written, open_tree
+from rlpipe.checkpoint.directory import list_checkpoints
+from rlpipe.checkpoint.litter import is_litter
+from rlpipe.checkpoint.manifest import Origin
+from rlpipe.checkpoint.reader import read_manifest
+from rlpipe.checkpoint.steady import steadily
+from rlpipe.errors import CheckpointError, CheckpointNotFoundError, UnsupportedStateError
+from rlpipe.snapshot.spec import Json
+
+Goal: TypeAlias = Literal["max", "min"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """A checkpoint and what it says about when it was made.
+
+    Attributes:
+        path: Its directory.
+        created: When it was written: UTC, as text that sorts by time.
+        step: The step of training; None if it has none.
+        score: How good it is; None if nobody said.
+        run: Id of the run that wrote it; "" if it has none.
+    """
+
+    path: Path
+    created: str
+    step: int | None = None
+    score: float | None = None
+    run: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """The checkpoints of a folder.
+
+    Attributes:
+        found: In order, the latest last. Their root's manifest is sound; more was not looked at.
+        notes: What was passed over, and why.
+    """
+
+    found: tuple[Recorded, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A checkpoint that was chosen.
+
+    Attributes:
+        checkpoint: It; all its manifests are sound, and its files have their full size.
+        notes: What was passed over, and why.
+    """
+
+    checkpoint: Recorded
+    notes: tuple[str, ...]
+
+
+def made_at(*, step: int, score: float | None = None, run: str = "") -> dict[str, Json]:
+    """The part of a checkpoint's provenance that says where in a run it was made.
+
+    Raises:
+        UnsupportedStateError: The step is no whole number from 0, or the score is not finite.
+    """
+    if isinstance(step, bool) or not isinstance(step, int) or step < 0:
+        raise UnsupportedStateError("this is no step", expected="a whole number from 0", found=repr(step))
+    if score is not None and not isfinite(score):
+        raise UnsupportedStateError(
+            f"the score at step {step} cannot be ranked",
+            expected="a finite number",
+            found=repr(score),
+            fix="leave the score out as long as there is none",
+        )
+    scored = {} if score is None else {"score": float(score)}
+    return {"step": step, **scored, **({"run": run} if run else {})}
+
+
+def survey(folder: str | os.PathLike[str]) -> Survey:
+    """Look at all checkpoints directly in a folder; only their roots' manifests are read.
+
+    Raises:
+        CheckpointNotFoundError: There is no such folder.
+    """
+    place = Path(folder)
+    if not place.is_dir():
+        raise CheckpointNotFoundError(f"there is no folder {place}", expected="a folder of checkpoints")
+    found: list[Recorded] = []
+    notes: list[str] = []
+    whole = list_checkpoints(place)
+    for path in sorted({*whole, *_half_written(place)}):
+        try:
+            origin = read_manifest(path).origin
+        except CheckpointError as error:
+            notes.append(f"passed over {path}: {error.subject}")
+            continue
+        if origin is None:
+            notes.append(f"passed over {path}: it is a part of a checkpoint, without a time of its own")
+        else:
+            found.append(_recorded(path, origin))
+    return Survey(tuple(_ordered(found)), tuple(notes))
+
+
+def latest(folder: str | os.PathLike[str]) -> Choice:
+    """The latest whole checkpoint directly in a folder.
+
+    Raises:
+        CheckpointNotFoundError: There is none; the error says what was passed over.
+    """
+    seen = survey(folder)
+    return _first_whole(folder, reversed(seen.found), seen.notes, "")
+
+
+def best(folder: str | os.PathLike[str], *, goal: Goal = "max") -> Choice:
+    """The whole checkpoint with the best score directly in a folder; of equal ones the latest.
+
+    Args:
+        folder: Where the checkpoints are.
+        goal: Whether the largest or the smallest score is the best.
+
+    Raises:
+        CheckpointNotFoundError: There is none with a score.
+    """
+    seen = survey(folder)
+    return _first_whole(folder, ranked(seen.found, goal=goal), seen.notes, " with a score")
+
+
+def at_step(folder: str | os.PathLike[str], step: int) -> Choice:
+    """The whole checkpoint of a step directly in a folder; of several the latest.
+
+    Raises:
+        CheckpointNotFoundError: There is none of this step; the error lists the nearest ones.
+    """
+    seen = survey(folder)
+    steps = sorted({each.step for each in seen.found if each.step is not None}, key=lambda known: abs(known - step))
+    near = f"nearest steps: {', '.join(map(str, steps[:5]))}" if steps else "no checkpoint records a step"
+    wanted = [each for each in reversed(seen.found) if each.step == step]
+    return _first_whole(folder, wanted, (*seen.notes, *([] if wanted else [near])), f" of step {step}")
+
+
+def ranked(found: Iterable[Recorded], *, goal: Goal) -> list[Recorded]:
+    """Those with a score, the best first; of equal ones the later first.
+
+    Args:
+        found: In order, the latest last.
+        goal: Whether the largest or the smallest score is the best.
+    """
+    sign = -1.0 if goal == "max" else 1.0
+    scored = [(sign * each.score, -index, each) for index, each in enumerate(found) if each.score is not None]
+    return [each for _, _, each in sorted(scored, key=lambda item: item[:2])]
+
+
+def damage_of(path: Path) -> str:
+    """Why a checkpoint is not whole: a manifest or file that is missing, stale or cut short; "" if it is.
+
+    Array files are not read; that is what verifying is for.
+    """
+    try:
+        return steadily(path, _cut_short, is_sound=lambda damage: not damage)
+    except (CheckpointError, OSError) as error:
+        return error.subject if isinstance(error, CheckpointError) else str(error)
+
+
+def _cut_short(directory: Path) -> str:
+    for component in open_tree(directory).walk():
+        file = component.manifest.table.file
+        if file is None:
+            continue
+        place = Path(component.directory, file.name)
+        size = place.stat().st_size
+        if size != file.size:
+            return f"{place} has {size} of {file.size} bytes"
+    return ""
+
+
+def _first_whole(
+    folder: str | os.PathLike[str], wanted: Iterable[Recorded], notes: Iterable[str], which: str
+) -> Choice:
+    passed = list(notes)
+    for each in wanted:
+        damage = damage_of(each.path)
+        if not damage:
+            return Choice(each, tuple(passed))
+        passed.append(f"passed over {each.path}: {damage}")
+    raise CheckpointNotFoundError(
+        f"there is no whole checkpoint{which} in {Path(folder)}",
+        expected="a directory with a checkpoint in it",
+        found="; ".join(passed) or "none",
+        fix="name the checkpoint itself, or write one there",
+    )
+
+
+def _half_written(folder: Path) -> Iterator[Path]:
+    return (each for each in folder.iterdir() if each.is_dir() and not is_litter(each) and is_half_written(each))
+
+
+def _recorded(path: Path, origin: Origin) -> Recorded:
+    said = origin.provenance
+    return Recorded(path=path, created=origin.created, step=_step(said), score=_score(said), run=_run(said))
+
+
+def _step(said: Mapping[str, Json]) -> int | None:
+    value = said.get("step")
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _score(said: Mapping[str, Json]) -> float | None:
+    value = said.get("score")
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _run(said: Mapping[str, Json]) -> str:
+    value = said.get("run")
+    return value if isinstance(value, str) else ""
+
+
+def _ordered(found: Iterable[Recorded]) -> list[Recorded]:
+    runs: dict[tuple[str, Path | None], list[Recorded]] = {}
+    for each in found:
+        alone = each.path if each.step is None and not each.run else None
+        runs.setdefault((each.run, alone), []).append(each)
+    by_time = sorted(runs.values(), key=lambda run: max(each.created for each in run))
+    return [each for run in by_time for each in sorted(run, key=_place_in_run)]
+
+
+def _place_in_run(each: Recorded) -> tuple[int, str, str]:
+    return (-1 if each.step is None else each.step, each.created, each.path.name)

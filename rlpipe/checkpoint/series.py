@@ -1,0 +1,68 @@
+"""The checkpoints of one training run in one folder."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rlpipe.checkpoint.choose import made_at
+from rlpipe.checkpoint.directory import Durability, IfExists
+from rlpipe.checkpoint.retention import Retention, apply_retention
+from rlpipe.checkpoint.writer import write_checkpoint
+from rlpipe.snapshot.snapshot import Snapshot
+from rlpipe.snapshot.spec import Json
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """How a run writes its checkpoints: `<folder>/step-<step>`, each with its step and this run's id in it.
+
+    Attributes:
+        folder: Where they go.
+        backend: "hdf5" or "pickle".
+        if_exists: "replace", as a run that is resumed comes by the same steps again; or "error".
+        durability: "fsync" or "none" (see `staged`).
+        retention: What is removed after each commit; nothing by default.
+        run: Id of the run, kept in each checkpoint: the later run's are the later ones, even at lower steps.
+        provenance: More plain JSON about the run.
+    """
+
+    folder: str | os.PathLike[str]
+    backend: str = "hdf5"
+    if_exists: IfExists = "replace"
+    durability: Durability = "fsync"
+    retention: Retention = field(default_factory=Retention)
+    run: str = field(default_factory=lambda: secrets.token_hex(8))
+    provenance: Mapping[str, Json] = field(default_factory=dict)
+
+    def path_of(self, step: int) -> Path:
+        """The directory of a step's checkpoint."""
+        return Path(self.folder) / f"step-{step}"
+
+    def write(self, snapshot: Snapshot, *, step: int, score: float | None = None) -> Path:
+        """Write the checkpoint of a step, then remove what the retention lets go.
+
+        Args:
+            snapshot: What is written.
+            step: The step of training, from 0.
+            score: How good it is, for `best`; None if nobody knows.
+
+        Returns:
+            Its directory.
+
+        Raises:
+            CheckpointError: It was not written; nothing was removed.
+            UnsupportedStateError: A step, a score or a state that no checkpoint can hold.
+        """
+        path = write_checkpoint(
+            snapshot,
+            self.path_of(step),
+            backend=self.backend,
+            if_exists=self.if_exists,
+            provenance={**self.provenance, **made_at(step=step, score=score, run=self.run)},
+        )
+        apply_retention(path, self.retention)
+        return path

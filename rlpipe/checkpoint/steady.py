@@ -1,0 +1,61 @@
+"""Reading what may be replaced meanwhile: the old one whole, or the new one whole.
+
+Readers take no lock. A reader that meets a replacement finds files that do not belong together, or that are gone, and
+hashes tell; it then reads again from the start. Only damage that stays is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from rlpipe.checkpoint.directory import locate
+from rlpipe.checkpoint.format import MANIFEST_NAME
+from rlpipe.errors import CheckpointError
+
+_T = TypeVar("_T")
+
+_ATTEMPTS = 100
+"""More than a reader ever needs beside a writer that does nothing but replace small checkpoints."""
+
+
+def steadily(path: Path, read: Callable[[Path], _T], *, is_sound: Callable[[_T], bool] = lambda _: True) -> _T:
+    """Read a checkpoint; if that fails and the checkpoint was replaced meanwhile, read again.
+
+    Args:
+        path: The checkpoint.
+        read: Called with the directory that holds it, once or more.
+        is_sound: Whether what was read shows no damage, for a `read` that reports damage in place of raising.
+
+    Returns:
+        What `read` gives.
+
+    Raises:
+        CheckpointError: Raised by `read`, twice while nothing was replaced.
+        OSError: The same.
+    """
+    failed_at = None
+    for _ in range(_ATTEMPTS):
+        directory = locate(path)
+        before = _mark(directory)
+        try:
+            found = read(directory)
+        except (CheckpointError, OSError):
+            # A second look, as a time stamp may be too coarse to show a replacement.
+            if failed_at == before == _mark(locate(path)):
+                raise
+        else:
+            if is_sound(found) or failed_at == before == _mark(locate(path)):
+                return found
+        failed_at = before
+    return read(locate(path))
+
+
+def _mark(directory: Path) -> tuple[str | int, ...]:
+    """Changes when the checkpoint is replaced; costs one call to the system."""
+    try:
+        status = (directory / MANIFEST_NAME).stat()
+    except OSError:
+        return (directory.name,)
+    return (directory.name, status.st_ino, status.st_mtime_ns, status.st_size)
