@@ -173,7 +173,7 @@ def test_a_network_of_ones_own_and_a_fourth_policy(tmp_path: Path) -> None:
     shapes = {}
     for policy in ("p0", "p1", "p2", "p3"):
         manifest = json.loads((tmp_path / "made" / "policies" / policy / "manifest.json").read_text())
-        shapes[policy] = {key: entry["shape"] for key, entry in manifest["arrays"].items()}
+        shapes[policy] = {key: shape for key, _, shape, _, _ in manifest["file"]["arrays"]}
     assert [shapes[policy]["net/body/weight"] for policy in ("p0", "p1", "p2")] == [[6, 4], [8, 4], [8, 4]]
     assert shapes["p3"]["encoder/actor_encoder/0/weight"] == [5, 4]
     manifest = json.loads((tmp_path / "made" / "manifest.json").read_text())

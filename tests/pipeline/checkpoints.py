@@ -60,5 +60,5 @@ def files(folder: Path) -> Mapping[str, bytes]:
 
 def roles(component: Path) -> dict[str, str]:
     """Array key -> role, as the manifest says."""
-    arrays = json.loads((component / "manifest.json").read_text())["arrays"]
-    return {key: entry["role"] for key, entry in arrays.items()}
+    file = json.loads((component / "manifest.json").read_text())["file"]
+    return {key: role for key, _, _, role, _ in file["arrays"]}

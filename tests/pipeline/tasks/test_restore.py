@@ -53,13 +53,20 @@ def test_no_byte_of_a_training_array_is_read_for_inference(
     run_task: Runner, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ranges: list[tuple[str, int, int]] = []
-    real = os.preadv
+    read_one, read_many = os.pread, os.preadv
+
+    def noted(descriptor: int, size: int, position: int) -> None:
+        ranges.append((str(Path(f"/proc/self/fd/{descriptor}").readlink()), position, position + size))
+
+    def pread(descriptor: int, size: int, position: int) -> bytes:
+        noted(descriptor, size, position)
+        return read_one(descriptor, size, position)
 
     def preadv(descriptor: int, buffers: Any, position: int, *rest: int) -> int:
-        name = str(Path(f"/proc/self/fd/{descriptor}").readlink())
-        ranges.append((name, position, position + sum(len(memoryview(buffer).cast("B")) for buffer in buffers)))
-        return real(descriptor, buffers, position, *rest)
+        noted(descriptor, sum(memoryview(buffer).nbytes for buffer in buffers), position)
+        return read_many(descriptor, buffers, position, *rest)
 
+    monkeypatch.setattr(os, "pread", pread)
     monkeypatch.setattr(os, "preadv", preadv)
     select = SelectSettings(roles=("inference",))
     source = SourceSettings(path=str(checkpoint))
