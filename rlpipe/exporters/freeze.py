@@ -6,11 +6,10 @@ import copy
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
-import numpy as np
 import torch
 from torch import nn
 
-from rlpipe.errors import UnsupportedModuleError, listed
+from rlpipe.errors import RlpipeError, UnsupportedModuleError, listed
 from rlpipe.exporters.location import Location
 from rlpipe.exporters.signature import Signature
 from rlpipe.exporters.target import Arrays
@@ -78,6 +77,10 @@ def run(module: nn.Module, signature: Signature, arrays: Arrays) -> Tensors:
     with Location(module) as location, torch.inference_mode():
         try:
             outputs = module(*inputs)
+        except RlpipeError as error:
+            raise UnsupportedModuleError(
+                error.subject, expected=error.expected, found=error.found, fix=error.fix
+            ) from error
         except Exception as error:
             raise UnsupportedModuleError(
                 f"{location.of(error)} fails for a batch of {len(inputs[0])}",
@@ -151,8 +154,12 @@ def _require_unchanged(before: Mapping[str, torch.Tensor], after: Mapping[str, t
 
 
 def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
-    real = one.is_floating_point()
-    return one.shape == other.shape and bool(np.array_equal(one.numpy(), other.numpy(), equal_nan=real))
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    if one.is_floating_point():
+        # Neither numpy nor every comparison has the small types.
+        one, other = one.double(), other.double()
+    return bool(((one == other) | (one.isnan() & other.isnan())).all())
 
 
 def _described(tensors: list[tuple[str, tuple[int, ...]]]) -> str:

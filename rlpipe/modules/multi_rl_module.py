@@ -13,12 +13,15 @@ from rlpipe.checkpoint.checkpointable import Checkpointable
 from rlpipe.checkpoint.classes import class_path_of, resolve_class
 from rlpipe.checkpoint.restorable import Restorable
 from rlpipe.errors import SelectionError, SpecError, listed
+from rlpipe.modules.container_proof import Parts, network_of, require_needless
 from rlpipe.modules.inference_only_api import InferenceOnlyAPI
 from rlpipe.modules.inference_part import inference_part
 from rlpipe.modules.rl_module import attribute_list, plain_json
 from rlpipe.modules.torch import module_state
 from rlpipe.modules.torch.building import built_on
 from rlpipe.modules.torch.slimming import remove_attributes
+from rlpipe.modules.torch.tensors import require_initialised
+from rlpipe.modules.torch.trial import is_trial
 from rlpipe.modules.torch.tying import tie
 from rlpipe.snapshot.ids import validate_ids
 from rlpipe.snapshot.snapshot import Role
@@ -42,7 +45,7 @@ class MultiRLModule(nn.Module, Checkpointable):
 
     Raises:
         IdError: An id that cannot name a directory.
-        SpecError: A module and a network of the container have the same name.
+        SpecError: A module and a network of the container have the same name, or a slim container acts differently.
     """
 
     def __init__(
@@ -56,15 +59,20 @@ class MultiRLModule(nn.Module, Checkpointable):
         super().__init__()
         validate_ids(modules)
         self._rl_modules = dict(modules)
-        self._networks = nn.ModuleList(map(_network, self._rl_modules.values()))
+        self._networks = nn.ModuleList(map(network_of, self._rl_modules.values()))
         self.model_config = plain_json(model_config or {}, where="model_config")
         self.inference_only = inference_only
         self.trust = trust
-        self.setup()
         self._aliases: module_state.Aliases = {}
+        self._proof: Any = None
+        if inference_only and isinstance(self, InferenceOnlyAPI) and not is_trial():
+            require_needless(self._parts())
+        self.setup()
+        require_initialised(self)
         if inference_only:
-            self._aliases = module_state.aliases_of(self._own_state_dict(), self._removable())
-            remove_attributes(self, self._removable())
+            removed = self.removable_attributes()
+            self._aliases = module_state.aliases_of(self._own_state_dict(), removed)
+            remove_attributes(self, removed)
         if doubled := self._rl_modules.keys() & self.get_own_state().keys():
             raise SpecError(
                 f"{listed(doubled)} names a module and a network", expected="different names", found="one name"
@@ -106,15 +114,15 @@ class MultiRLModule(nn.Module, Checkpointable):
 
     def forward_inference(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Id -> outputs of its module for the batch under that id; ids that the batch lacks are left out."""
-        return {name: _network(self[name]).forward_inference(part) for name, part in batch.items()}
+        return {name: network_of(self[name]).forward_inference(part) for name, part in batch.items()}
 
     def forward_exploration(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """As `forward_inference`, with exploration."""
-        return {name: _network(self[name]).forward_exploration(part) for name, part in batch.items()}
+        return {name: network_of(self[name]).forward_exploration(part) for name, part in batch.items()}
 
     def forward_train(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """As `forward_inference`, for losses."""
-        return {name: _network(self[name]).forward_train(part) for name, part in batch.items()}
+        return {name: network_of(self[name]).forward_train(part) for name, part in batch.items()}
 
     def get_state(
         self,
@@ -137,8 +145,22 @@ class MultiRLModule(nn.Module, Checkpointable):
         return module_state.state_of(self._own_state_dict(), self._aliases)
 
     def get_own_roles(self) -> Mapping[str, Role]:
-        """See `Restorable`."""
-        return module_state.roles_of(self._own_state_dict(), self._aliases, self._removable())
+        """The role of each own entry. What is called training is first proven to be needless.
+
+        Raises:
+            SpecError: The container acts differently without its non-inference attributes; the guilty ones are named.
+        """
+        removed = self.removable_attributes()
+        roles = module_state.roles_of(self._own_state_dict(), self._aliases, removed)
+        if "training" in roles.values() and not is_trial():
+            self._prove(removed)
+        return roles
+
+    def _prove(self, removed: tuple[str, ...]) -> None:
+        proof = (removed, module_state.versions_of(self.state_dict(keep_vars=True)))
+        if proof != self._proof:
+            require_needless(self._parts(), self)
+            self._proof = proof
 
     def set_own_state(self, state: State) -> None:
         """See `Restorable`."""
@@ -151,7 +173,12 @@ class MultiRLModule(nn.Module, Checkpointable):
     def _own_state_dict(self) -> dict[str, Any]:
         return {name: value for name, value in self.state_dict().items() if not name.startswith(_NETWORKS)}
 
-    def _removable(self) -> tuple[str, ...]:
+    def _parts(self) -> Parts:
+        config, trust = self.model_config, self.trust
+        return Parts(kind=type(self), modules=self._rl_modules, model_config=config, trust=trust)
+
+    def removable_attributes(self) -> tuple[str, ...]:
+        """Paths of the container's own attributes that acting does not need."""
         own = self.get_non_inference_attributes() if isinstance(self, InferenceOnlyAPI) else None
         return attribute_list(own) or ()
 
@@ -176,11 +203,6 @@ class MultiRLModule(nn.Module, Checkpointable):
         """See `Restorable`."""
         is_slim = bool(spec.options.get("inference_only", False))
         return built_on(device, lambda: cls(children, model_config=spec.config, inference_only=is_slim, trust=trust))
-
-
-def _network(module: Any) -> Any:
-    """The torch module of an RL module or a policy."""
-    return module if isinstance(module, nn.Module) else module.module
 
 
 @dataclass(frozen=True)

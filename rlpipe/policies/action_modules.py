@@ -98,10 +98,17 @@ class Unscale(Clip):
 
     def __init__(self, low: Array, high: Array) -> None:
         super().__init__(low, high)
-        self.constant("span", high - low)
+        with np.errstate(over="ignore"):
+            span = high - low
+        self.constant("span", span)
+        self.is_bounded = bool(np.isfinite(span).all())
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(B, ...) to (B, ...)."""
+        if not self.is_bounded:
+            # The distance of the bounds is beyond the largest number, their weighted mean is not.
+            share = 0.5 * (x + 1.0)
+            return super().forward(self.low * (1.0 - share) + self.high * share)
         # Rounding may carry the sum past the upper bound, and an environment refuses that.
         return super().forward(self.low + 0.5 * (x + 1.0) * self.span)
 

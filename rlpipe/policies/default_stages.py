@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
+from math import inf, nextafter, prod
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
@@ -145,7 +145,7 @@ def _mean(space: Box) -> Stages:
 
 
 def _squashed(space: Box) -> Stages:
-    unscale = Unscale(_bound(space.low), _bound(space.high))
+    unscale = Unscale(*_bounds(space))
     return (*_reshape(space.shape), Tanh(), *_wide(space), unscale, *_narrow(space))
 
 
@@ -166,7 +166,7 @@ def _wide(space: Box) -> Stages:
 def _clip(space: Box) -> Stages:
     if not (np.isfinite(space.low).any() or np.isfinite(space.high).any()):
         return ()
-    return (Clip(_bound(space.low), _bound(space.high)),)
+    return (Clip(*_bounds(space)),)
 
 
 def _narrow(space: Box) -> Stages:
@@ -175,8 +175,23 @@ def _narrow(space: Box) -> Stages:
     return () if space.dtype in (_FLOAT32, _FLOAT64) else (Cast(space.dtype.name),)
 
 
-def _bound(bound: Any) -> tuple[float, ...]:
-    return tuple(map(float, bound.reshape(-1))) if prod(bound.shape) else (0.0,)
+def _bounds(space: Box) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Both bounds as floats, rounded inwards: beyond a bound is no action, and beyond 64 bits a cast says anything."""
+    if not prod(space.shape):
+        return (0.0,), (0.0,)
+    pairs = [
+        _within(*pair) for pair in zip(space.low.reshape(-1).tolist(), space.high.reshape(-1).tolist(), strict=True)
+    ]
+    lows, highs = zip(*pairs, strict=True)
+    return lows, highs
+
+
+def _within(low: float, high: float) -> tuple[float, float]:
+    least, most = float(low), float(high)
+    # Python compares integers and floats exactly.
+    least = nextafter(least, inf) if least < low else least
+    most = nextafter(most, -inf) if most > high else most
+    return min(least, most), most
 
 
 _ACTION: MappingProxyType[tuple[type[Space], str], Callable[[Any], Stages]] = MappingProxyType(

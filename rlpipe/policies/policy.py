@@ -12,12 +12,13 @@ import torch
 from torch import nn
 
 from rlpipe.checkpoint.checkpointable import Checkpointable
-from rlpipe.errors import SpecError, listed
+from rlpipe.errors import RlpipeError, SpecError, listed
 from rlpipe.modules.inference_part import inference_part
 from rlpipe.modules.module_checkpoint import STAGE_NAMES
 from rlpipe.modules.torch.probing import place_of
 from rlpipe.modules.torch.rl_module import RLModule
 from rlpipe.modules.torch.slimming import clean
+from rlpipe.modules.torch.trial import last_line
 from rlpipe.policies.observation_modules import in_float64
 from rlpipe.policies.observations import read_observations
 from rlpipe.policies.policy_graph import PolicyGraph
@@ -30,6 +31,8 @@ from rlpipe.snapshot.state import Array, State, copied, entries
 
 _WITHOUT_FLOAT64 = frozenset({"mps"})
 """Device types that have no float64."""
+
+_FLOATS = frozenset({"float16", "float32", "float64"})
 
 __all__ = ["Policy", "PolicySpec"]
 
@@ -45,7 +48,7 @@ class Policy(Checkpointable):
         metadata: Plain facts, such as {"trained": False}.
 
     Raises:
-        SpecError: The module is of another spec, or keeps state under a reserved name.
+        SpecError: The module keeps state under a reserved name, or a memory through an episode.
         NormalizerError: Statistics that cannot normalise.
     """
 
@@ -66,6 +69,13 @@ class Policy(Checkpointable):
                 expected=f"other names than {listed(STAGE_NAMES)}, which belong to the policy's stages",
                 found=listed(reserved),
                 fix="rename the attribute of the module",
+            )
+        if memory := module.get_initial_state():
+            raise SpecError(
+                f"{self.spec.module.class_path} keeps a memory through an episode",
+                expected="a module whose get_initial_state() is empty",
+                found=listed(map(str, memory)),
+                fix="save and restore the module itself; a policy around it would forget what it has seen",
             )
         initial = initial_states(spec.observation, spec.observation_space)
         self._statistics = initial if statistics is None else statistics
@@ -94,6 +104,7 @@ class Policy(Checkpointable):
 
         Raises:
             ObservationError: Another structure, shape or dtype, or NaN.
+            SpecError: The network fails, or puts out something that the action stages cannot take.
         """
         return self._run("forward", observations)
 
@@ -110,9 +121,24 @@ class Policy(Checkpointable):
         self._follow_module()
         graph = self._running
         tensors = [torch.from_numpy(read.arrays[each]).to(self._place) for each in graph.input_names]
-        with evaluating(self.module), torch.inference_mode():
-            found: Array = getattr(graph, name)(*tensors).cpu().numpy()
+        with evaluating(self.module), torch.inference_mode(), self._blaming_the_module():
+            found: Array = _numpy(getattr(graph, name)(*tensors))
         return found[0] if read.is_single else found
+
+    @contextmanager
+    def _blaming_the_module(self) -> Iterator[None]:
+        """The stages take whatever their space holds: what fails here is the network."""
+        try:
+            yield
+        except RlpipeError:
+            raise
+        except Exception as error:
+            raise SpecError(
+                f"{self.spec.module.class_path} fails in forward_inference",
+                expected=f"outputs for {self.module.observation_space.describe()}",
+                found=last_line(error),
+                fix="try the module alone on a batch of its observation space",
+            ) from error
 
     def graph(self) -> PolicyGraph:
         """The policy as one torch module with flat inputs and outputs, around the same parameters.
@@ -251,6 +277,13 @@ def evaluating(module: nn.Module) -> Iterator[None]:
     finally:
         for part in training:
             part.training = True
+
+
+def _numpy(tensor: torch.Tensor) -> Array:
+    """The tensor as an array; numpy has no bfloat16 and no float8."""
+    is_strange = tensor.is_floating_point() and str(tensor.dtype).removeprefix("torch.") not in _FLOATS
+    array: Array = (tensor.float() if is_strange else tensor).cpu().numpy()
+    return array
 
 
 def _parted(state: State) -> tuple[State, State]:

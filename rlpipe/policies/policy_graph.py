@@ -12,8 +12,11 @@ from rlpipe.errors import SpecError
 from rlpipe.modules.torch.batch import DECISIONS
 from rlpipe.policies.policy_spec import PolicySpec, decision_space
 from rlpipe.policies.stage import build_chain
-from rlpipe.snapshot.spaces import flat_items, nested_batch
+from rlpipe.snapshot.spaces import Box, flat_items, nested_batch
 from rlpipe.snapshot.state import State
+
+_NARROW = frozenset({"float16", "float32"})
+"""Dtypes of actions that are computed in float32."""
 
 
 class PolicyGraph(nn.Module):
@@ -34,6 +37,7 @@ class PolicyGraph(nn.Module):
         decision = decision_space(spec.action_space, spec.action)
         self.width = prod(decision.shape)
         self.action = build_chain(spec.action, decision, {}).eval()
+        self.is_wide = not isinstance(spec.action_space, Box) or spec.action_space.dtype.name not in _NARROW
         self.deciding = next((index for index, stage in enumerate(spec.action) if stage.decides), len(spec.action))
 
     def forward(self, *observations: torch.Tensor) -> torch.Tensor:
@@ -53,11 +57,19 @@ class PolicyGraph(nn.Module):
                 found=f"shape {tuple(decision.shape)}",
                 fix="give the network another output size, or name other action stages",
             )
-        return decision
+        return self._in_stage_dtype(decision)
+
+    def _in_stage_dtype(self, decision: torch.Tensor) -> torch.Tensor:
+        """What the network computed in another float type, as the stages take it; float64 stays where it is of use."""
+        is_kept = not decision.is_floating_point() or (decision.dtype == torch.float64 and self.is_wide)
+        return decision if is_kept or decision.dtype == torch.float32 else decision.to(torch.float32)
 
     def scores(self, *observations: torch.Tensor) -> torch.Tensor:
         """What the first stage that chooses is given; without one, what the module puts out: (B, ...)."""
-        scores: torch.Tensor = self.action[: self.deciding](self.decision(*observations))
+        decision = self.decision(*observations)
+        if self.deciding == len(self.action):
+            return decision
+        scores: torch.Tensor = self.action[: self.deciding](decision)
         return scores
 
     def margins(self, *observations: torch.Tensor) -> torch.Tensor:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from rlpipe.errors import UnsupportedModuleError
+from rlpipe.errors import SpecError, UnsupportedModuleError
 from rlpipe.exporters.capture import captured
 from rlpipe.exporters.graph import ExportGraph, export_graph
 from rlpipe.exporters.signature import signature_of
@@ -52,6 +52,11 @@ class Branches(Base):
 class TakesItem(Base):
     def forward(self, obs: Any) -> Any:
         return self.layer(obs) + 0 * float(obs[0, 0])
+
+
+class SaysWhatIsWrong(Base):
+    def forward(self, obs: Any) -> Any:
+        raise SpecError("wide", expected="3 outputs", found=f"{obs.shape[1]}", fix="make it narrow")
 
 
 class LeavesTorch(Base):
@@ -217,3 +222,10 @@ def test_the_program_holds_no_trace_of_its_author() -> None:
         program = normalised().traced().program
     assert program.example_inputs is None
     assert {name for node in program.graph.nodes for name in node.meta} <= {"val", "tensor_meta"}
+
+
+def test_an_error_of_rlpipe_in_the_forward_is_shown_as_it_is() -> None:
+    with pytest.raises(UnsupportedModuleError) as caught:
+        export_graph(SaysWhatIsWrong(), SIGNATURE, SAMPLE)
+    error = caught.value
+    assert (error.subject, error.expected, error.found, error.fix) == ("wide", "3 outputs", "4", "make it narrow")

@@ -16,6 +16,7 @@ from rlpipe.modules.multi_rl_module import MultiRLModule, MultiRLModuleSpec
 from rlpipe.modules.rl_module import RLModuleSpec
 from rlpipe.modules.torch.ppo import PPOModule
 from rlpipe.modules.torch.rl_module import RLModule
+from rlpipe.policies.policy_spec import PolicySpec
 from rlpipe.snapshot.selection import Selection
 from rlpipe.snapshot.spaces import Box, Discrete
 from rlpipe.snapshot.state import arrays, equal
@@ -31,6 +32,10 @@ def ppo() -> RLModuleSpec:
 
 def trunk() -> RLModuleSpec:
     return RLModuleSpec(Trunk, ROW, Discrete(2))
+
+
+def policy() -> PolicySpec:
+    return PolicySpec.default(Trunk, ROW, Discrete(2))
 
 
 def multi(**specs: RLModuleSpec) -> MultiRLModule:
@@ -172,3 +177,59 @@ def test_meta_and_plain_have_the_same_keys() -> None:
 def test_a_class_path_is_resolved_by_trust() -> None:
     built = MultiRLModuleSpec("tests.modules.networks.Shared", {"p0": trunk()}).build(trust=OWN)
     assert isinstance(built, Shared)
+
+
+class Preparing(MultiRLModule, InferenceOnlyAPI):
+    """Its own network prepares what its modules are given, and it calls that needless."""
+
+    def setup(self) -> None:
+        self.prepare = nn.Linear(3, 3)
+        self.judge = nn.Linear(3, 1)
+        self.kept = [self.prepare]
+
+    def get_non_inference_attributes(self) -> list[str]:
+        return ["judge", "prepare"]
+
+    def prepared(self, x: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.prepare(x)
+        return found
+
+    def forward_inference(self, batch: Any) -> dict[str, Any]:
+        return super().forward_inference({name: {"obs": self.prepared(part["obs"])} for name, part in batch.items()})
+
+
+class PreparingByList(Preparing):
+    def prepared(self, x: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.kept[0](x)
+        return found
+
+
+class Judged(Preparing):
+    def get_non_inference_attributes(self) -> list[str]:
+        return ["judge"]
+
+
+@pytest.mark.parametrize("kind", [Preparing, PreparingByList])
+@pytest.mark.parametrize("made", [trunk, policy])
+def test_an_own_network_that_acting_needs_is_named(kind: type[MultiRLModule], made: Any, tmp_path: Path) -> None:
+    container = kind({"p0": made().build()})
+    with pytest.raises(SpecError, match="inference needs prepare: ") as caught:
+        container.save_to_path(tmp_path / "container")
+    assert caught.value.fix == "take prepare out of non_inference_attributes"
+    assert not (tmp_path / "container").exists()
+    with pytest.raises(SpecError, match="inference needs prepare: "):
+        kind({"p0": made().build()}, inference_only=True)
+
+
+@pytest.mark.parametrize("made", [trunk, policy])
+def test_the_proof_leaves_no_trace_in_the_container(made: Any) -> None:
+    container = Judged({"p0": made().build(), "p1": made().build()})
+    before = [(name, id(value), value._version) for name, value in container.state_dict(keep_vars=True).items()]
+    generator = torch.get_rng_state()
+    assert container.get_own_roles()["judge/weight"] == "training"
+    assert [(name, id(value), value._version) for name, value in container.state_dict(keep_vars=True).items()] == before
+    assert torch.equal(torch.get_rng_state(), generator)
+    assert container.training
+    slim: Any = Judged({"p0": made().build()}, inference_only=True)
+    assert not hasattr(slim, "judge")
+    assert slim.get_own_state().keys() == {"prepare"}

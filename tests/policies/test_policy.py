@@ -19,9 +19,9 @@ from rlpipe.modules.torch.sac import SACModule
 from rlpipe.policies.policy import Policy, PolicySpec
 from rlpipe.policies.stages import Argmax, Cast, Concat, Normalize, PerKey, Stage, prepared_space
 from rlpipe.snapshot import fingerprint
-from rlpipe.snapshot.spaces import Box, Dict, Discrete, Leaf, Space, flat_batch
+from rlpipe.snapshot.spaces import Box, Dict, Discrete, Leaf, MultiBinary, Space, flat_batch
 from rlpipe.snapshot.state import equal
-from tests.modules import networks
+from tests.modules import networks, stray
 from tests.policies.spaces import ACTIONS, OBSERVATIONS, batch
 
 ROW = OBSERVATIONS["row"]
@@ -378,3 +378,101 @@ def test_a_policy_normalises_with_the_trainers_precision_and_exports_float32() -
     exported = echo.graph()(torch.from_numpy(x)).numpy()
     np.testing.assert_allclose(exported, expected, rtol=1e-6)
     assert not np.array_equal(exported, expected)
+
+
+class Failing(networks.Trunk):
+    """Takes no batch of three."""
+
+    def forward_inference(self, batch: Any) -> dict[str, torch.Tensor]:
+        if len(batch["obs"]) == 3:
+            raise KeyError("a first line\nno batch of three")
+        return super().forward_inference(batch)
+
+
+def test_a_network_that_fails_is_named_with_what_it_said() -> None:
+    made = PolicySpec.default(Failing, Box.uniform(-1, 1, (3,)), Discrete(2)).build()
+    for act in (made.compute_actions, made.scores, made.margins):
+        with pytest.raises(SpecError, match="Failing fails in forward_inference") as caught:
+            act(np.zeros((3, 3), np.float32))
+        assert "no batch of three" in caught.value.found
+        assert isinstance(caught.value.__cause__, KeyError)
+    assert made.compute_actions(np.zeros((2, 3), np.float32)).shape == (2,)
+
+
+def test_a_module_with_a_memory_is_refused() -> None:
+    with pytest.raises(SpecError, match="Remembering keeps a memory") as caught:
+        PolicySpec.default(networks.Remembering, Box.uniform(-1, 1, (3,)), Discrete(2)).build()
+    assert caught.value.found == "h"
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float64"])
+@pytest.mark.parametrize(
+    "space",
+    [
+        Discrete(2),
+        MultiBinary((2,)),
+        Box.uniform(-1, 1, (2,)),
+        Box.uniform(-np.inf, np.inf, (2,)),
+        Box.uniform(-1, 1, (2,), np.float16),
+        Box.uniform(-1, 1, (2,), np.float64),
+        Box.uniform(-9, 9, (2,), np.int64),
+    ],
+    ids=str,
+)
+def test_whatever_the_network_computes_in_the_actions_are_the_spaces(dtype: str, space: Any, tmp_path: Path) -> None:
+    config = {"dtype": dtype, "output": "mean" if isinstance(space, Box) else "logits"}
+    made = PolicySpec.default(stray.InDtype, ROW, space, model_config=config).build()
+    actions = made.compute_actions(batch(ROW))
+    assert actions.dtype == space.dtype
+    assert space.contains(actions)
+    assert made.scores(batch(ROW)).dtype.name in {"float32", "float64"}
+    path = made.save_to_path(tmp_path / "policy")
+    restored: Any = Policy.from_checkpoint(path, trust=("tests.*",))
+    np.testing.assert_array_equal(restored.compute_actions(batch(ROW)), actions)
+
+
+def test_float64_is_kept_where_actions_have_it() -> None:
+    space = Box.uniform(-9, 9, (2,), np.float64)
+    config = {"dtype": "float64", "output": "mean"}
+    made = PolicySpec.default(stray.InDtype, ROW, space, model_config=config).build()
+    observations = batch(ROW)
+    weight, bias = (made.module.get_parameter(f"pi.{name}").detach().numpy() for name in ("weight", "bias"))
+    np.testing.assert_allclose(made.compute_actions(observations), observations @ weight.T + bias, rtol=1e-12)
+
+
+_LONG, _UNSIGNED, _LARGE = np.iinfo(np.int64), np.iinfo(np.uint64), float(np.finfo(np.float32).max)
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        Box(np.array([_LONG.min, -(2**53) - 1]), np.array([_LONG.max, 2**53 + 1]), np.dtype(np.int64)),
+        Box(np.array([0, 3], np.uint64), np.array([_UNSIGNED.max, 2**63 + 1], np.uint64), np.dtype(np.uint64)),
+        Box(np.array([_LONG.max, 5]), np.array([_LONG.max, 5]), np.dtype(np.int64)),
+        Box.uniform(-_LARGE, _LARGE, (2,)),
+        Box.uniform(-_LARGE / 2, _LARGE, (2,)),
+        Box.uniform(-np.finfo(np.float64).max, np.finfo(np.float64).max, (2,), np.float64),
+        Box.uniform(-65504, 65504, (2,), np.float16),
+        Box.uniform(np.iinfo(np.int32).min, np.iinfo(np.int32).max, (2,), np.int32),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("kind", [PPOModule, SACModule])
+def test_the_farthest_actions_stay_in_the_space(space: Any, kind: type[RLModule]) -> None:
+    made = PolicySpec.default(kind, ROW, space).build()
+    observations = batch(ROW, 64)
+    for factor in (0.0, 1e3, 1e30):
+        with torch.no_grad():
+            made.module.get_parameter("pi.mean.bias").copy_(torch.tensor([factor, -factor]) * 1e8)
+        actions = made.compute_actions(observations)
+        where = np.array(space.low == space.high)
+        inside = (actions >= space.low) & (actions <= space.high)
+        assert (inside | where).all()
+        assert actions.dtype == space.dtype
+
+
+def test_where_nothing_is_chosen_the_scores_are_what_the_module_puts_out() -> None:
+    made = PolicySpec.default(PPOModule, ROW, Box.uniform(-1, 1, (2,), np.int64)).build()
+    with torch.no_grad():
+        made.module.get_parameter("pi.mean.bias").fill_(torch.nan)
+    assert np.isnan(made.scores(batch(ROW))).all()

@@ -97,10 +97,9 @@ def _role(name: str, attributes: Collection[str], inference: Collection[str]) ->
     return "training" if is_under(name, attributes) and name not in inference else "inference"
 
 
-def versions_of(module: nn.Module) -> list[tuple[Any, ...]]:
-    """A value that changes when a tensor of the module is replaced or written to in place."""
-    live = module.state_dict(keep_vars=True)
-    return [(name, id(value), _version(value)) for name, value in live.items()]
+def versions_of(tensors: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    """A value that changes when a named tensor is replaced or written to in place."""
+    return [(name, id(value), _version(value)) for name, value in tensors.items()]
 
 
 def _version(value: Any) -> Any:

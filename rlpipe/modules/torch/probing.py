@@ -12,13 +12,19 @@ import torch
 from torch import nn
 
 from rlpipe.modules.torch.tensors import tensor_of
+from rlpipe.snapshot.spaces import Box, Leaf, Space, flat_batch, flat_items, nested_batch
+from rlpipe.snapshot.state import Array
 
 if TYPE_CHECKING:
     from rlpipe.modules.rl_module import RLModuleSpec
     from rlpipe.modules.torch.batch import Outputs
     from rlpipe.modules.torch.rl_module import RLModule
 
-_PROBES = 4
+_DRAWN = 36
+_EXTREME = 12
+_PROBES = _DRAWN + _EXTREME
+_SCALES = (-3.0, 3.0)
+"""Powers of ten between which observations are scaled, as far as their space reaches."""
 
 
 def place_of(module: nn.Module) -> torch.device:
@@ -39,12 +45,32 @@ def to_tensors(batch: Any, device: torch.device) -> Any:
 def probe_of(module: RLModule) -> dict[str, Any]:
     """A small batch of inference inputs on the module's device, the same every time."""
     device = place_of(module)
-    observations = to_tensors(module.observation_space.sample(_PROBES, np.random.default_rng(0)), device)
+    observations = to_tensors(_observations(module.observation_space), device)
     memory = {
         name: torch.as_tensor(value, device=device).expand(_PROBES, *np.shape(value))
         for name, value in module.get_initial_state().items()
     }
     return {"obs": observations, "state_in": memory} if memory else {"obs": observations}
+
+
+def _observations(space: Space) -> Any:
+    """Drawn ones at all scales and extreme ones, nested as the space is."""
+    rng = np.random.default_rng(0)
+    parts = [flat_batch(space, batch, "obs") for batch in (space.sample(_DRAWN, rng), space.corners(_EXTREME, rng))]
+    scales = 10 ** rng.uniform(*_SCALES, _DRAWN)
+    flat = {
+        name: np.concatenate([_scaled(leaf, parts[0][name], scales), parts[1][name]])
+        for name, leaf in flat_items(space, "obs")
+    }
+    return nested_batch(space, flat, "obs")
+
+
+def _scaled(leaf: Leaf, drawn: Array, scales: Array) -> Array:
+    if not isinstance(leaf, Box) or leaf.dtype.kind != "f":
+        return drawn
+    with np.errstate(over="ignore"):
+        scaled = (drawn * scales.reshape(-1, *[1] * len(leaf.shape))).astype(leaf.dtype)
+    return np.clip(scaled, leaf.low, leaf.high)
 
 
 def act(module: Any, batch: Mapping[str, Any]) -> Outputs:

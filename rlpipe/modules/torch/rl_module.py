@@ -32,7 +32,10 @@ from rlpipe.modules.torch.module_state import (
     versions_of,
 )
 from rlpipe.modules.torch.probing import act, place_of, probe_of
-from rlpipe.modules.torch.slimming import first_line, remove_attributes, require_same_actions, view_of
+from rlpipe.modules.torch.proof import require_needless_in, require_restorable, stray_tensors
+from rlpipe.modules.torch.slimming import remove_attributes, view_of
+from rlpipe.modules.torch.tensors import require_initialised
+from rlpipe.modules.torch.trial import first_line, is_trial
 from rlpipe.snapshot.snapshot import Role
 from rlpipe.snapshot.spaces import Space
 from rlpipe.snapshot.spec import Spec
@@ -78,7 +81,10 @@ class RLModule(nn.Module, Checkpointable):
         self.model_config: Mapping[str, Any] = plain_json(full, where="model_config")
         self._aliases: Aliases = {}
         self._proof: Any = None
+        if inference_only and not is_trial():
+            require_needless_in(self.get_module_spec(), removable_attributes, trust=self.trust)
         self.setup()
+        require_initialised(self)
         if inference_only:
             removed = removable_attributes(self)
             self._aliases = aliases_of(self.state_dict(), removed)
@@ -170,23 +176,22 @@ class RLModule(nn.Module, Checkpointable):
         return state_of(self.state_dict(), self._aliases)
 
     def get_own_roles(self) -> Mapping[str, Role]:
-        """The role of each entry. What is called training is first proven to be needless.
+        """The role of each entry. First the state is proven to hold what acting needs, and its inference part too.
 
         Raises:
-            SpecError: The module acts differently without its non-inference attributes; the guilty ones are named.
+            SpecError: A module built again with the state acts differently, or one without its non-inference
+                attributes does; what is to blame is named.
         """
         attributes = removable_attributes(self)
-        roles = roles_of(self.state_dict(), self._aliases, attributes)
-        if "training" in roles.values() and not self.learner_only and place_of(self).type != "meta":
-            self._prove_needless(attributes)
-        return roles
+        if not self.learner_only and place_of(self).type != "meta" and not is_trial():
+            self._prove(attributes)
+        return roles_of(self.state_dict(), self._aliases, attributes)
 
-    def _prove_needless(self, attributes: tuple[str, ...]) -> None:
+    def _prove(self, attributes: tuple[str, ...]) -> None:
         # A snapshot is taken often; nothing has to be proven twice for the same numbers.
-        proof = (attributes, versions_of(self))
+        proof = (attributes, versions_of(self.state_dict(keep_vars=True)), versions_of(dict(stray_tensors(self))))
         if proof != self._proof:
-            where = class_path_of(type(self))
-            require_same_actions(self, attributes, lambda module: act(module, probe_of(self)), where=where)
+            require_restorable(self, attributes)
             self._proof = proof
 
     def set_own_state(self, state: State) -> None:

@@ -9,8 +9,10 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 import torch
+from torch import nn
+from torch.nn.parameter import is_lazy
 
-from rlpipe.errors import UnsupportedStateError
+from rlpipe.errors import SpecError, UnsupportedStateError, listed
 from rlpipe.snapshot.dtypes import DTYPES
 from rlpipe.snapshot.state import Array, equal
 
@@ -60,6 +62,22 @@ def ties(tensors: Iterable[tuple[str, Any]]) -> list[list[str]]:
         if isinstance(tensor, torch.Tensor) and tensor.layout is torch.strided and tensor.numel():
             groups.setdefault(memory(tensor), []).append(name)
     return [names for names in groups.values() if len(names) > 1]
+
+
+def require_initialised(module: nn.Module) -> None:
+    """Check that no parameter or buffer still waits for its shape.
+
+    Raises:
+        SpecError: Some do; they are named.
+    """
+    tensors = (*module.named_parameters(), *module.named_buffers())
+    if lazy := [name for name, tensor in tensors if is_lazy(tensor)]:
+        raise SpecError(
+            f"{type(module).__qualname__} has parameters without a shape",
+            expected="a module that is complete after setup",
+            found=listed(lazy),
+            fix="give the layers their sizes, or run them once on zeros at the end of setup",
+        )
 
 
 def _plain(tensor: torch.Tensor, key: str) -> torch.Tensor:

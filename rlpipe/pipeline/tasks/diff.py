@@ -12,7 +12,7 @@ from rlpipe.errors import ConfigError
 from rlpipe.pipeline import tables
 from rlpipe.pipeline.described import described, identity
 from rlpipe.pipeline.lift import kind_of
-from rlpipe.pipeline.locate import reading_path
+from rlpipe.pipeline.locate import CHECKPOINT, reading_path
 from rlpipe.pipeline.progress import Progress
 from rlpipe.pipeline.reports import Report, SourceFacts
 from rlpipe.pipeline.settings import RunSettings
@@ -97,7 +97,12 @@ class DiffReport(Report):
             rows = [(spec.component or ".", spec.field, spec.base, spec.source) for spec in self.specs]
             parts += ["", tables.table("component", "field", "base", "source", rows=rows)]
         parts += self._keys()
-        return [*parts, "", tables.line("the same" if self.ok else "different", style="bold")]
+        return [*parts, "", tables.line(self._conclusion(), style="bold")]
+
+    def _conclusion(self) -> str:
+        how = "by the recorded hashes; task=verify reads the bytes"
+        is_recorded = CHECKPOINT in (self.base.kind, self.source.kind)
+        return f"{'the same' if self.ok else 'different'}{f', {how}' if is_recorded else ''}"
 
     def _keys(self) -> list[RenderableType]:
         found = self.found

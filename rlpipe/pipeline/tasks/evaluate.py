@@ -13,6 +13,7 @@ from rlpipe.algorithms.env_runner import EnvSpaces, Episode, make_env, require_f
 from rlpipe.errors import ConfigError
 from rlpipe.pipeline import tables
 from rlpipe.pipeline.contenders import Contender, contenders
+from rlpipe.pipeline.environment import require_all_fit
 from rlpipe.pipeline.inspect import untrained
 from rlpipe.pipeline.locate import locate, reading_path
 from rlpipe.pipeline.progress import Progress, Step
@@ -112,6 +113,8 @@ def run(settings: RunSettings, *, progress: Progress) -> EvaluateReport:
     """
     located = locate(settings, given=reading_path(settings))
     found, notes = contenders(located, settings)
+    if settings.env is not None:
+        require_all_fit({one.policy_id: one.spaces for one in found}, settings.env)
     envs = [settings.env or _recorded(contender) for contender in found]
     warnings = [*located.notes, *notes, *untrained(one.policy_id for one in found if one.trained is False)]
     evaluations = []

@@ -12,6 +12,7 @@ from rich.console import RenderableType
 from rlpipe.errors import ConfigError
 from rlpipe.pipeline import tables
 from rlpipe.pipeline.choose import completed, renamed
+from rlpipe.pipeline.environment import with_env
 from rlpipe.pipeline.inspect import untrained
 from rlpipe.pipeline.lift import policies_of
 from rlpipe.pipeline.locate import reading_path
@@ -102,6 +103,7 @@ def run(settings: RunSettings, *, progress: Progress) -> ExportTaskReport:
         raise ConfigError("there is nothing to export to", expected="targets", found="none", fix="export=[onnx]")
     source = open_source(settings, given=reading_path(settings))
     tree = completed(read_tree(source, settings.select, trust=settings.trust), settings.select)
+    tree, notes = with_env(tree, settings.env)
     policies = policies_of(renamed(tree, settings.rename))
     out_dir = Path(settings.artifact_path or settings.out_dir or DEFAULT_OUT_DIR)
     recordings = {policy_id: record(policy, settings.env) for policy_id, policy in policies.items()}
@@ -113,7 +115,7 @@ def run(settings: RunSettings, *, progress: Progress) -> ExportTaskReport:
     fresh = untrained(policy_id for policy_id, policy in policies.items() if policy.metadata.get("trained") is False)
     return ExportTaskReport(
         source=source.facts,
-        warnings=(*source.notes, *fresh),
+        warnings=(*source.notes, *notes, *fresh),
         out_dir=out_dir.as_posix(),
         exports=exports,
         recordings=recordings,

@@ -11,6 +11,7 @@ from rich.console import RenderableType
 from rlpipe.pipeline import tables
 from rlpipe.pipeline.built import built_source
 from rlpipe.pipeline.choose import completed, renamed
+from rlpipe.pipeline.environment import with_env
 from rlpipe.pipeline.inspect import warnings_of
 from rlpipe.pipeline.progress import Progress
 from rlpipe.pipeline.reports import Report
@@ -56,10 +57,12 @@ def run(settings: RunSettings, *, progress: Progress) -> SaveReport:
     del progress
     source = _source(settings)
     chosen = completed(read_tree(source, settings.select, trust=settings.trust), settings.select)
-    checkpoint = write(renamed(chosen, settings.rename), settings)
+    # Built policies got theirs when they were built.
+    tree, notes = with_env(chosen, None if settings.source.path is None else settings.env)
+    checkpoint = write(renamed(tree, settings.rename), settings)
     return SaveReport(
         source=source.facts,
-        warnings=(*source.notes, *warnings_of(checkpoint.components)),
+        warnings=(*source.notes, *notes, *warnings_of(checkpoint.components)),
         checkpoint=checkpoint,
         skipped=source.report.skipped,
     )

@@ -12,8 +12,10 @@ from rlpipe.errors import TieError, listed
 from rlpipe.pipeline import tables
 from rlpipe.pipeline.built import built_source
 from rlpipe.pipeline.choose import renamed
+from rlpipe.pipeline.environment import with_policies
 from rlpipe.pipeline.inspect import warnings_of
 from rlpipe.pipeline.lift import POLICIES, policies_of
+from rlpipe.pipeline.live import spaces_of
 from rlpipe.pipeline.progress import Progress
 from rlpipe.pipeline.reports import Report, SourceFacts
 from rlpipe.pipeline.settings import RunSettings, SelectSettings
@@ -120,7 +122,7 @@ def run(settings: RunSettings, *, progress: Progress) -> SubsetRestoreReport:
     patch = _policies_only(_able_to_stand(patch, base, settings.select), base)
     if settings.select.ties == "keep":
         _refuse_torn_ties(base, patch)
-    merged = merge(base, patch, on_mismatch=settings.base.on_mismatch)
+    merged = _in_their_envs(merge(base, patch, on_mismatch=settings.base.on_mismatch), base)
     checkpoint = write(merged, settings)
     return SubsetRestoreReport(
         source=source.facts,
@@ -139,6 +141,18 @@ def _policies_only(patch: Snapshot, base: Snapshot) -> Snapshot:
     """The patch with nothing but its policies: what is above them is the base's."""
     container = _shell(base.children[POLICIES], policies_of(patch))
     return _shell(base, {POLICIES: container})
+
+
+def _in_their_envs(merged: Snapshot, base: Snapshot) -> Snapshot:
+    """A policy that knows no environment keeps that of the policy whose place it took, if its spaces are the same."""
+    known = policies_of(base)
+    named = {
+        policy_id: replace(policy, metadata={**policy.metadata, "env": known[policy_id].metadata["env"]})
+        for policy_id, policy in policies_of(merged).items()
+        if policy_id in known and not policy.metadata.get("env") and known[policy_id].metadata.get("env")
+        if spaces_of(policy) == spaces_of(known[policy_id])
+    }
+    return with_policies(merged, named) if named else merged
 
 
 def _shell(part: Snapshot, children: Mapping[str, Snapshot]) -> Snapshot:

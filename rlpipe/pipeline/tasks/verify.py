@@ -6,14 +6,14 @@ No torch for checkpoints; an artifact is run by its own runtime.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import RenderableType
 
-from rlpipe.checkpoint.verify import VerifyReport, verify_checkpoint
+from rlpipe.checkpoint.verify import Finding, VerifyReport, verify_checkpoint
 from rlpipe.errors import ArtifactError, RlpipeError, UnsafePayloadError
 from rlpipe.exporters.artifact import open_artifact
 from rlpipe.pipeline import tables
@@ -38,11 +38,13 @@ class Check:
         subject: A component, a file, a policy.
         verdict: "ok", or what is wrong.
         detail: What was done, in words.
+        findings: What is wrong, one by one; their components are named from the source.
     """
 
     subject: str
     verdict: str
     detail: str = ""
+    findings: tuple[Finding, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -51,7 +53,13 @@ class Check:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON."""
-        return {"subject": self.subject, "ok": self.ok, "verdict": self.verdict, "detail": self.detail}
+        return {
+            "subject": self.subject,
+            "ok": self.ok,
+            "verdict": self.verdict,
+            "detail": self.detail,
+            "findings": [asdict(finding) for finding in self.findings],
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,9 +79,10 @@ class VerifyTaskReport(Report):
         return {"checks": [check.to_json() for check in self.checks]}
 
     def tables(self) -> Sequence[RenderableType]:
-        """A row for each check."""
+        """A row for each check, then a line for each thing that is wrong."""
         rows = [(check.subject, check.verdict, check.detail) for check in self.checks]
-        return (tables.table("checked", "verdict", "how", rows=rows),)
+        findings = [tables.line(str(finding), style="red") for check in self.checks for finding in check.findings]
+        return (tables.table("checked", "verdict", "how", rows=rows), *([""] if findings else []), *findings)
 
 
 def run(settings: RunSettings, *, progress: Progress) -> VerifyTaskReport:
@@ -95,7 +104,7 @@ def _verify_checkpoint(located: Located, settings: RunSettings) -> VerifyTaskRep
     return VerifyTaskReport(
         source=located.facts,
         warnings=(*located.notes, *(note for one in found for note in one.notes)),
-        checks=tuple(check for one in found for check in _checks_of(one)),
+        checks=tuple(_check_of(one, located.path) for one in found),
     )
 
 
@@ -107,18 +116,23 @@ def _places(located: Located, settings: RunSettings) -> list[Path]:
     return [source.directory(policy_id) for policy_id in chosen_ids(settings.select.policy_ids, source.ids())]
 
 
-def _checks_of(found: VerifyReport) -> list[Check]:
-    if not found.ok:
-        return [Check(subject=f"{found.path}, {finding}", verdict="damaged") for finding in found.findings]
+def _check_of(found: VerifyReport, root: Path) -> Check:
     components, size = tables.count(found.components, "component"), tables.size(found.nbytes)
-    return [Check(subject=str(found.path), verdict="ok", detail=f"every byte of {components}, {size} of arrays")]
+    if found.ok:
+        return Check(subject=str(found.path), verdict="ok", detail=f"every byte of {components}, {size} of arrays")
+    place = "/".join(found.path.relative_to(root).parts)
+    findings = tuple(
+        replace(finding, component="/".join(filter(None, (place, finding.component)))) for finding in found.findings
+    )
+    detail = f"{tables.count(len(findings), 'finding')} in {components}"
+    return Check(subject=str(found.path), verdict="damaged", detail=detail, findings=findings)
 
 
 def _verify_artifacts(located: Located, settings: RunSettings, progress: Progress) -> VerifyTaskReport:
     folders = artifacts_at(located.path, settings.select)
     with progress.bar(sum(len(folder.targets) for folder in folders)) as step:
         checks = [check for folder in folders for check in _checks(folder, settings.trust, step)]
-    return VerifyTaskReport(source=located.facts, checks=tuple(checks))
+    return VerifyTaskReport(source=located.facts, warnings=located.notes, checks=tuple(checks))
 
 
 def _checks(folder: ArtifactFolder, trust: tuple[str, ...], step: Step) -> Iterator[Check]:
@@ -131,7 +145,13 @@ def _checks(folder: ArtifactFolder, trust: tuple[str, ...], step: Step) -> Itera
             # The hash was checked before the file was to be loaded.
             yield Check(subject=subject, verdict="ok", detail=f"SHA-256; not run: {error.fix}")
         except RlpipeError as error:
-            yield Check(subject=subject, verdict=error.subject, detail=error.found)
+            finding = Finding(folder.policy_id, f"{target_id}/{folder.file(target_id).name}", "", _said(error, folder))
+            yield Check(subject=subject, verdict="damaged", detail="1 finding", findings=(finding,))
+
+
+def _said(error: RlpipeError, folder: ArtifactFolder) -> str:
+    """What an error says, on one line and without the folder, which the line begins with."""
+    return "; ".join(line.strip() for line in str(error).splitlines()).replace(f"{folder.folder}/", "")
 
 
 def _act(folder: ArtifactFolder, target_id: str, trust: tuple[str, ...]) -> str:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import shutil
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from rlpipe.pipeline.settings import (
     SelectSettings,
     SourceSettings,
 )
+from rlpipe.pipeline.tables import show
 from rlpipe.snapshot.spaces import Discrete
 from tests.pipeline.checkpoints import PPO, Runner, algorithm, box, roles, write
 
@@ -24,6 +26,9 @@ def test_a_checkpoint_is_the_same_as_its_copy_in_the_other_backend(run_task: Run
     report = run_task("diff", source=SourceSettings(path="b"), base=BaseSettings(path=str(checkpoint)))
     assert report.exit_code == 0
     assert report.to_json()["same"] is True
+    stream = io.StringIO()
+    show(report.render(), stream)
+    assert stream.getvalue().splitlines()[-1] == "the same, by the recorded hashes; task=verify reads the bytes"
 
 
 def test_other_weights_are_named_key_by_key(run_task: Runner, checkpoint: Path, other: Path) -> None:

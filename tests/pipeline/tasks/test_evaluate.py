@@ -115,3 +115,12 @@ def test_an_environment_that_a_file_names_imports_no_module(run_task: Runner, tm
     with pytest.raises(ConfigError):
         run_task("evaluate", source=SourceSettings(path="evil"), evaluate=TWO)
     assert not (tmp_path / "mark").exists()
+
+
+def test_an_environment_for_all_that_not_all_fit_names_those_that_do(run_task: Runner, tmp_path: Path) -> None:
+    pole = PolicySettings(module=PPO, env="CartPole-v1")
+    source = write(tmp_path / "a", algorithm(p0=pole, p1=PolicySettings(module=PPO, env="Pendulum-v1"), p2=pole))
+    with pytest.raises(EnvironmentMismatchError) as caught:
+        run_task("evaluate", source=SourceSettings(path=str(source)), env="CartPole-v1", evaluate=TWO)
+    assert "p1" in caught.value.subject
+    assert caught.value.fix == "leave env away, or 'policy_ids=[p0,p2]', which fit it"

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import io
 import shutil
 from pathlib import Path
 
+import h5py
 import pytest
 
 from rlpipe.errors import CheckpointNotFoundError, ForeignFormatError, SelectionError
 from rlpipe.pipeline.settings import SelectSettings, SourceSettings
+from rlpipe.pipeline.tables import show
 from tests.pipeline.checkpoints import Runner
 
 
@@ -25,12 +28,24 @@ def test_a_sound_checkpoint(run_task: Runner, checkpoint: Path) -> None:
 def test_every_damage_is_reported(run_task: Runner, tmp_path: Path, checkpoint: Path) -> None:
     shutil.copytree(checkpoint, tmp_path / "a")
     flip(tmp_path / "a/policies/p0/state.h5", at=-10)
+    with h5py.File(checkpoint / "policies/p0/state.h5", "r") as file:
+        inside = file["pi/logits/weight"].id.get_offset()
+    flip(tmp_path / "a/policies/p0/state.h5", at=inside)
     flip(tmp_path / "a/policies/p1/state.h5", at=10)
     shutil.rmtree(tmp_path / "a/policies/p2")
     report = run_task("verify", source=SourceSettings(path="a"))
     assert report.exit_code == 1
-    text = " ".join(check["subject"] for check in report.to_json()["checks"])
-    assert all(name in text for name in ("p0", "p1", "p2"))
+    (check,) = report.to_json()["checks"]
+    assert check["subject"] == "a"
+    assert {one["component"] for one in check["findings"]} == {"policies/p0", "policies/p1", "policies/p2"}
+    stream = io.StringIO()
+    show(report.render(), stream)
+    lines = stream.getvalue().splitlines()
+    assert lines[2].split()[:2] == ["a", "damaged"]
+    below = lines[4:]
+    assert len(below) == len(check["findings"]) >= 3
+    assert any(line.startswith("policies/p0/state.h5, pi/logits/weight: ") for line in below), "the key too"
+    assert not any(line.startswith("a/") for line in below), "the path is told once"
 
 
 def test_only_the_chosen_policies(run_task: Runner, tmp_path: Path, checkpoint: Path) -> None:
@@ -40,6 +55,8 @@ def test_only_the_chosen_policies(run_task: Runner, tmp_path: Path, checkpoint: 
         chosen = SelectSettings(policy_ids=(policy_id,))
         report = run_task("verify", source=SourceSettings(path="a"), select=chosen)
         assert report.ok is ok
+        for finding in report.to_json()["checks"][0]["findings"]:
+            assert finding["component"] == "policies/p0"
         assert policy_id in report.to_json()["checks"][0]["subject"]
     with pytest.raises(SelectionError):
         run_task("verify", source=SourceSettings(path="a"), select=SelectSettings(policy_ids=("p9",)))
@@ -66,7 +83,12 @@ def test_artifacts(run_task: Runner, tmp_path: Path, artifacts: Path) -> None:
     (tmp_path / "made/p2/torch_export/policy.pt2").unlink()
     damaged = run_task("verify", source=SourceSettings(path="made"))
     assert damaged.exit_code == 1
-    assert [check["ok"] for check in damaged.to_json()["checks"]] == [False, True, False]
+    checks = damaged.to_json()["checks"]
+    assert [check["ok"] for check in checks] == [False, True, False]
+    assert [check["verdict"] for check in checks] == ["damaged", "ok", "damaged"]
+    (finding,) = checks[2]["findings"]
+    assert (finding["component"], finding["file"]) == ("p2", "torch_export/policy.pt2")
+    assert "is missing" in finding["message"]
 
 
 def test_nothing_to_verify(run_task: Runner, tmp_path: Path) -> None:
