@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from rlpipe.checkpoint.restore import build
+from rlpipe.exporters.golden import choose
 from rlpipe.exporters.graph import ExportGraph, export_graph
 from rlpipe.exporters.observations import Statistics, observations
-from rlpipe.exporters.record import describe_policy
 from rlpipe.exporters.reference import Reference, reference
+from rlpipe.exporters.saturation import Probe, saturated
 from rlpipe.exporters.signature import ACTION, OBSERVATION, Array, Signature, signature_of
 from rlpipe.exporters.target import Arrays
+from rlpipe.exporters.verify import perturbation
 from rlpipe.snapshot.selection import Selection, select
 from rlpipe.snapshot.snapshot import Snapshot
 from rlpipe.snapshot.spaces import Space, flat_batch, from_json, nested_batch
-from rlpipe.snapshot.spec import Json
 
 if TYPE_CHECKING:
     from rlpipe.policies.policy import Policy
@@ -31,12 +32,14 @@ class Preparation:
     Attributes:
         graph: The inference-only policy, frozen and traced.
         truth: The whole policy's own answers, to compare with.
-        description: What artifacts say about the policy.
+        golden_rows: Indices of the observations that become golden vectors.
+        probe: A throw-away copy that reaches the bounds of its actions, or None if the policy does that itself.
     """
 
     graph: ExportGraph
     truth: Reference
-    description: Mapping[str, Json]
+    golden_rows: Array
+    probe: Probe | None
 
 
 def spaces_of(snapshot: Snapshot) -> tuple[Space, Space]:
@@ -75,7 +78,8 @@ def prepare(snapshot: Snapshot, *, recorded: Any, trust: tuple[str, ...]) -> Pre
         chosen,
         lambda arrays: policy.scores(given(arrays)),
     )
-    return Preparation(graph, truth, describe_policy(snapshot, signature))
+    rows = choose(truth, perturbation(truth))
+    return Preparation(graph, truth, rows, saturated(slim.graph(), signature, truth))
 
 
 def _slim(snapshot: Snapshot) -> Snapshot:
