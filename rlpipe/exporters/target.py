@@ -23,10 +23,11 @@ class Target(Protocol):
     """A target: a module of `rlpipe.exporters.targets`.
 
     Attributes:
-        FILE_NAME: Name of its one file.
+        FILE_NAME: Name of the file that is run; others may lie beside it.
         BLOCKED: Packages that running the file must not need; verification makes them impossible to import.
         LOADING_RUNS_CODE: Whether a file made by an attacker could run code when it is loaded.
-        Options: Frozen dataclass, at least with `atol` and `rtol` of the verification.
+        Options: Frozen dataclass, at least with `atol` and `rtol` of the verification; `timeout`, if there is one, are
+            the seconds after which an export is ended.
     """
 
     FILE_NAME: str
@@ -38,7 +39,11 @@ class Target(Protocol):
         """What to install, or None if nothing is missing; imports no heavy package."""
 
     def export(self, graph: ExportGraph, path: Path, options: Any, essentials: Mapping[str, str]) -> None:
-        """Write one self-contained file, the essentials inside; UnsupportedModuleError for what cannot be expressed."""
+        """Write the file and what it needs beside it, the essentials inside.
+
+        Raises:
+            UnsupportedModuleError: The target cannot express the policy.
+        """
 
     def load(self, path: str) -> Step:
         """Open a file to run it. Its source text alone runs where rlpipe is not: it imports all it needs itself."""
@@ -57,6 +62,11 @@ def resolve(target_id: str) -> Target:
         fix = f"did you mean {near}?" if near else "choose one of the targets that exist"
         raise ConfigError(f"there is no target {target_id!r}", expected=listed(known), found=repr(target_id), fix=fix)
     return cast("Target", import_module(f"rlpipe.exporters.targets.{target_id}"))
+
+
+def acts(target_id: str) -> bool:
+    """Whether files of a target act by themselves; others hold weights, and have `compare` instead of `load`."""
+    return hasattr(resolve(target_id), "load")
 
 
 def install_hint(*packages: str) -> str | None:
