@@ -5,6 +5,7 @@ No torch for checkpoints; an artifact is run by its own runtime.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,17 +16,20 @@ from rich.console import RenderableType
 
 from rlpipe.checkpoint.verify import VerifyReport, verify_checkpoint
 from rlpipe.errors import ArtifactError, RlpipeError, UnsafePayloadError
-from rlpipe.exporters.artifact import open_artifact
+from rlpipe.exporters.artifact import Artifact, open_artifact
+from rlpipe.exporters.companions.verify_main import damaged, replayed
+from rlpipe.exporters.target import acts
 from rlpipe.pipeline import tables
-from rlpipe.pipeline.artifacts import ArtifactFolder, artifacts_at
+from rlpipe.pipeline.artifacts import ArtifactFolder, folders_below
 from rlpipe.pipeline.choose import chosen_ids
+from rlpipe.pipeline.junit import Case, write_junit
 from rlpipe.pipeline.locate import ARTIFACT, CHECKPOINT, Located, locate, reading_path
 from rlpipe.pipeline.progress import Progress, Step
 from rlpipe.pipeline.reports import Report
 from rlpipe.pipeline.settings import RunSettings
 from rlpipe.pipeline.sources import CheckpointSource, ForeignSource
 
-USES = frozenset({"source", "checkpoint.path", "select.policy_ids", "trust"})
+USES = frozenset({"source", "checkpoint.path", "select.policy_ids", "trust", "verify"})
 READS_ARTIFACTS = True
 BATCHES = (1, 2, 7)
 
@@ -83,6 +87,15 @@ def run(settings: RunSettings, *, progress: Progress) -> VerifyTaskReport:
         RlpipeError: There is nothing to verify.
     """
     located = locate(settings, given=reading_path(settings))
+    started = time.perf_counter()
+    report = _verified(located, settings, progress)
+    if settings.verify.junit is not None:
+        cases = [Case(check.subject, "" if check.ok else check.verdict, check.detail) for check in report.checks]
+        write_junit(Path(settings.verify.junit), located.facts.name, cases, seconds=time.perf_counter() - started)
+    return report
+
+
+def _verified(located: Located, settings: RunSettings, progress: Progress) -> VerifyTaskReport:
     if located.kind == CHECKPOINT:
         return _verify_checkpoint(located, settings)
     if located.kind == ARTIFACT:
@@ -115,39 +128,67 @@ def _checks_of(found: VerifyReport) -> list[Check]:
 
 
 def _verify_artifacts(located: Located, settings: RunSettings, progress: Progress) -> VerifyTaskReport:
-    folders = artifacts_at(located.path, settings.select)
+    folders = folders_below(located.path)
+    chosen = chosen_ids(settings.select.policy_ids, {folder.policy_id for folder in folders})
+    folders = tuple(folder for folder in folders if folder.policy_id in chosen)
+    ids = [folder.policy_id for folder in folders]
     with progress.bar(sum(len(folder.targets) for folder in folders)) as step:
-        checks = [check for folder in folders for check in _checks(folder, settings.trust, step)]
+        checks = [
+            check
+            for folder in folders
+            for check in _checks(folder, _subject(folder, located.path, ids), settings.trust, step)
+        ]
     return VerifyTaskReport(source=located.facts, checks=tuple(checks))
 
 
-def _checks(folder: ArtifactFolder, trust: tuple[str, ...], step: Step) -> Iterator[Check]:
+def _subject(folder: ArtifactFolder, root: Path, ids: Sequence[str]) -> str:
+    """The policy's id, or the path in the tree where several folders are of one."""
+    return folder.policy_id if ids.count(folder.policy_id) == 1 else folder.folder.relative_to(root).as_posix()
+
+
+def _checks(folder: ArtifactFolder, subject: str, trust: tuple[str, ...], step: Step) -> Iterator[Check]:
+    for path, text in damaged(folder.folder, folder.record.get("files", ())).items():
+        yield Check(subject=f"{subject}/{path}", verdict=text)
     for target_id in folder.targets:
-        step(f"{folder.policy_id} {target_id}")
-        subject = f"{folder.policy_id}/{target_id}"
+        step(f"{subject} {target_id}")
         try:
-            yield Check(subject=subject, verdict="ok", detail=_act(folder, target_id, trust))
+            yield Check(subject=f"{subject}/{target_id}", verdict="ok", detail=_act(folder, target_id, trust))
         except UnsafePayloadError as error:
             # The hash was checked before the file was to be loaded.
-            yield Check(subject=subject, verdict="ok", detail=f"SHA-256; not run: {error.fix}")
+            yield Check(subject=f"{subject}/{target_id}", verdict="ok", detail=f"SHA-256; not run: {error.fix}")
         except RlpipeError as error:
-            yield Check(subject=subject, verdict=error.subject, detail=error.found)
+            yield Check(subject=f"{subject}/{target_id}", verdict=error.subject, detail=error.found)
 
 
 def _act(folder: ArtifactFolder, target_id: str, trust: tuple[str, ...]) -> str:
-    """Open an artifact, which checks its hash, and let it act on a few observations."""
+    """Check the files of a target and let it act: on the golden vectors, and on a few samples of the space."""
+    if not acts(target_id):
+        found = damaged(folder.folder, folder.target(target_id)["files"])
+        if found:
+            raise ArtifactError("; ".join(f"{path} {text}" for path, text in found.items()))
+        return "SHA-256; it holds weights and does not act"
     artifact = open_artifact(folder.folder, target=target_id, trust=trust)
+    try:
+        status, detail = replayed(folder.folder, artifact.run, folder.target(target_id)["options"])
+    except (OSError, ValueError, KeyError) as error:
+        status, detail = "failed", f"golden vectors that cannot be read: {error}"
+    if status != "ok":
+        raise ArtifactError(detail, fix="take another copy of the folder, or export again")
+    _require_contained(artifact, folder.file(target_id))
+    return f"SHA-256, {detail}, actions at batches {', '.join(map(str, BATCHES))}"
+
+
+def _require_contained(artifact: Artifact, file: Path) -> None:
     for size in BATCHES:
         observations = artifact.observation_space.sample(size, np.random.default_rng(size))
         actions = artifact.compute_actions(observations)
         if not artifact.action_space.contains(actions):
             raise ArtifactError(
-                f"{folder.file(target_id)} gives actions that are not in the action space",
+                f"{file} gives actions that are not in the action space",
                 expected=artifact.action_space.describe(),
                 found=" ".join(repr(actions).split())[:120],
                 fix="export it again",
             )
-    return f"SHA-256, signature, actions at batches {', '.join(map(str, BATCHES))}"
 
 
 def _verify_foreign(located: Located, settings: RunSettings) -> VerifyTaskReport:
