@@ -17,7 +17,7 @@ from rlpipe.exporters.companions.page import PAGE_NAME, page
 from rlpipe.exporters.companions.scripts import EXAMPLE_NAME, VERIFY_NAME, example_script, verify_script
 from rlpipe.exporters.record import RECORD_NAME, peek, targets_of, write_record
 from rlpipe.exporters.report import FileFacts, TargetReport
-from rlpipe.exporters.target import target_ids
+from rlpipe.exporters.target import resolve, target_ids
 from rlpipe.snapshot.spec import Json
 
 _PLACE = re.compile(r"(?<![\w.])(?:/[^\s/:'\",;()\[\]]+)+/([^\s/:'\",;()\[\]]+)")
@@ -108,8 +108,10 @@ def _entry(row: TargetReport) -> dict[str, Any]:
     """What is recorded of a row; its texts name no place."""
     told = [note for note in row.notes if _NOISE not in note] if row.kept else []
     warnings = [_without_places(note) for note in told]
+    legacy = getattr(resolve(row.target), "LEGACY", "")
     return {
         **row.record(),
+        **({"legacy": legacy} if legacy else {}),
         **({"message": _without_places(row.message)} if row.message else {}),
         **({"warnings": warnings[:_MOST_WARNINGS]} if warnings else {}),
     }

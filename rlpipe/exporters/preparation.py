@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -20,6 +20,7 @@ from rlpipe.exporters.verify import perturbation
 from rlpipe.snapshot.selection import Selection, select
 from rlpipe.snapshot.snapshot import Snapshot
 from rlpipe.snapshot.spaces import Space, flat_batch, from_json, nested_batch
+from rlpipe.snapshot.state import arrays, split
 
 if TYPE_CHECKING:
     from rlpipe.policies.policy import Policy
@@ -66,17 +67,20 @@ def prepare(snapshot: Snapshot, *, recorded: Any, trust: tuple[str, ...]) -> Pre
     observation_space, action_space = spaces_of(snapshot)
     signature = signature_of(observation_space, action_space)
 
-    def given(arrays: Arrays) -> Any:
-        return nested_batch(observation_space, arrays, OBSERVATION)
+    def given(named: Arrays) -> Any:
+        return nested_batch(observation_space, named, OBSERVATION)
 
     policy, slim = (cast("Policy", build(part, device="cpu", trust=trust)) for part in (snapshot, _slim(snapshot)))
     chosen = observations(observation_space, signature, recorded=recorded, statistics=_statistics(snapshot, signature))
     # The graph first: what it refuses it explains, where the policy would only fail.
     graph = export_graph(slim.graph(), signature, chosen.arrays)
     truth = reference(
-        lambda arrays: flat_batch(action_space, policy.compute_actions(given(arrays)), ACTION),
+        lambda named: flat_batch(action_space, policy.compute_actions(given(named)), ACTION),
         chosen,
-        lambda arrays: policy.scores(given(arrays)),
+        lambda named: policy.scores(given(named)),
+    )
+    graph = replace(
+        graph, weights={".".join(split(key)): array for key, array in arrays(_slim(snapshot).state).items()}
     )
     rows = choose(truth, perturbation(truth))
     return Preparation(graph, truth, rows, saturated(slim.graph(), signature, truth))

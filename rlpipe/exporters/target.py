@@ -26,6 +26,7 @@ class Target(Protocol):
         FILE_NAME: Name of the file that is run; others may lie beside it.
         BLOCKED: Packages that running the file must not need; verification makes them impossible to import.
         LOADING_RUNS_CODE: Whether a file made by an attacker could run code when it is loaded.
+        LEGACY: Optional; why people should take another target where they can.
         Options: Frozen dataclass, at least with `atol` and `rtol` of the verification; `timeout`, if there is one, are
             the seconds after which an export is ended.
     """

@@ -71,7 +71,7 @@ def _facts(record: Record) -> str:
 def _targets(record: Record) -> str:
     rows = [
         (
-            name,
+            f"{name} (legacy: {entry['legacy']})" if entry.get("legacy") else name,
             entry["status"],
             f"`{entry['file']}`" if entry.get("file") else "-",
             f"{sum(file['size'] for file in entry.get('files', ())):,}" if entry.get("files") else "-",
