@@ -118,14 +118,32 @@ def open_artifact(path: Path, *, target: str | None = None, trust: tuple[str, ..
             found=chosen,
             fix="name another target of the folder",
         )
+    return artifact_of(chosen, file, record, trust=trust)
+
+
+def artifact_of(
+    target_id: str, file: Path, record: Mapping[str, Json], *, trust: tuple[str, ...] | None = None
+) -> Artifact:
+    """An artifact of a file without a look at its hash.
+
+    Args:
+        target_id: Its target.
+        file: The file.
+        record: What `artifact.json` says, or will say, about the policy.
+        trust: Ids of targets whose files may run code when they are loaded; None: the file was made in this run.
+
+    Raises:
+        ArtifactError: A package that runs it is not installed.
+        UnsafePayloadError: The file could run code and the target is not trusted.
+    """
     return Artifact(
-        target=chosen,
+        target=target_id,
         file=file,
         record=record,
         signature=Signature.from_json(record["signature"]),
         observation_space=from_json(record["observation_space"], where="observation_space"),
         action_space=from_json(record["action_space"], where="action_space"),
-        _step=_loaded(chosen, file, trust),
+        _step=_loaded(target_id, file, (target_id,) if trust is None else trust),
     )
 
 

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -22,11 +22,11 @@ from rlpipe.exporters.folder import complete, require_replaceable, staging
 from rlpipe.exporters.golden import JSON_NAME, NPZ_NAME, read_golden
 from rlpipe.exporters.job import Job
 from rlpipe.exporters.labels import Labels
-from rlpipe.exporters.levels import Level
+from rlpipe.exporters.levels import LOOP, Level
 from rlpipe.exporters.record import describe_policy, essentials, versions
 from rlpipe.exporters.report import ExportReport, TargetReport
 from rlpipe.exporters.signature import observation_arrays, signature_of
-from rlpipe.exporters.target import Arrays, Target, resolve
+from rlpipe.exporters.target import Arrays, Target, acts, resolve
 from rlpipe.exporters.worker_pool import WorkerPool
 from rlpipe.snapshot.identity import fingerprint
 from rlpipe.snapshot.ids import validate_policy_id
@@ -37,8 +37,16 @@ from rlpipe.snapshot.spec import Json
 TIMEOUT = 600.0
 """Seconds for one export, where the options of a target name none."""
 
-Loop: TypeAlias = "Callable[[str, Path, Mapping[str, Json]], Level]"
-"""Target id, its file, the record's description -> what acting in the environment with that file showed."""
+
+class Loop(Protocol):
+    """Acts in the policy's environment."""
+
+    @property
+    def observations(self) -> Arrays | None:
+        """Input name -> observations that the policy met there, or None if it was not tried yet."""
+
+    def __call__(self, target_id: str, file: Path, description: Mapping[str, Json]) -> Level:
+        """What acting with the file of a target showed; the description is the record's."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -222,9 +230,13 @@ class _Desk:
         return self._looped(row)
 
     def _looped(self, row: TargetReport) -> TargetReport:
-        if self._candidate.loop is None:
+        if not acts(row.target):
             return row
-        level = self._candidate.loop(row.target, self._stage / row.files[0].path, self._description)
+        loop = self._candidate.loop
+        if loop is None:
+            level = Level(name=LOOP, status="skipped", detail="no environment is known")
+        else:
+            level = loop(row.target, self._stage / row.files[0].path, self._description)
         levels = tuple(sorted((*row.levels, level), key=lambda one: one.name))
         if level.status != "failed":
             return replace(row, levels=levels)
@@ -247,6 +259,7 @@ class _Desk:
             "provenance": dict(self._candidate.provenance),
             "agreement": agreement(truth, answers),
         }
-        if self._observations:
-            extra["observation_statistics"] = observation_statistics.describe(self._observations)
+        loop = self._candidate.loop
+        if met := (loop.observations if loop is not None else None) or self._observations:
+            extra["observation_statistics"] = observation_statistics.describe(met)
         complete(self._stage, place, {**self._description, **extra}, rows)

@@ -13,12 +13,13 @@ from rlpipe.errors import ConfigError
 from rlpipe.exporters.export import Candidate, Order, export_policies
 from rlpipe.pipeline import tables
 from rlpipe.pipeline.choose import completed, renamed
+from rlpipe.pipeline.closed_loop import ClosedLoop
 from rlpipe.pipeline.inspect import untrained
 from rlpipe.pipeline.lift import policies_of
 from rlpipe.pipeline.locate import reading_path
 from rlpipe.pipeline.progress import Progress, Step
 from rlpipe.pipeline.provenance import provenance
-from rlpipe.pipeline.recorded import Recording, record
+from rlpipe.pipeline.recorded import Recording, record, recorded_env
 from rlpipe.pipeline.reports import MadeArtifacts, Report
 from rlpipe.pipeline.settings import RunSettings
 from rlpipe.pipeline.sources import open_source, read_tree
@@ -127,11 +128,14 @@ def run(settings: RunSettings, *, progress: Progress) -> ExportTaskReport:
 def _candidate(
     policy: Snapshot, policy_id: str, settings: RunSettings, recordings: Mapping[str, Recording]
 ) -> Candidate:
+    # Where nothing could be recorded, nothing can act.
+    env_id = (settings.env or recorded_env(policy.metadata)) if recordings[policy_id].observations is not None else None
     return Candidate(
         policy_id=policy_id,
         snapshot=policy,
         recorded=recordings[policy_id].observations,
         provenance={**provenance(settings), "policy": dict(policy.metadata)},
+        loop=ClosedLoop(policy, policy_id, env_id, settings.trust) if env_id else None,
     )
 
 
