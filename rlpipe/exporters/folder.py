@@ -106,20 +106,28 @@ def require_replaceable(place: Path) -> None:
 
 def _entry(row: TargetReport) -> dict[str, Any]:
     """What is recorded of a row; its texts name no place."""
-    told = [note for note in row.notes if _NOISE not in note] if row.kept else []
-    warnings = [_without_places(note) for note in told]
     legacy = getattr(resolve(row.target), "LEGACY", "")
-    return {
-        **row.record(),
-        **({"legacy": legacy} if legacy else {}),
-        **({"message": _without_places(row.message)} if row.message else {}),
-        **({"warnings": warnings[:_MOST_WARNINGS]} if warnings else {}),
-    }
+    warnings = [note for note in row.notes if _NOISE not in note][:_MOST_WARNINGS] if row.kept else []
+    entry: dict[str, Any] = _without_places(
+        {
+            **row.record(),
+            **({"legacy": legacy} if legacy else {}),
+            **({"message": row.message} if row.message else {}),
+            **({"warnings": warnings} if warnings else {}),
+        }
+    )
+    return entry
 
 
-def _without_places(text: str) -> str:
-    """Absolute paths cut to their last part."""
-    return _PLACE.sub(r"\1", text)
+def _without_places(value: Any) -> Any:
+    """The value with every absolute path in its texts cut to the last part."""
+    if isinstance(value, str):
+        return _PLACE.sub(r"\1", value)
+    if isinstance(value, Mapping):
+        return {name: _without_places(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_places(item) for item in value]
+    return value
 
 
 def _kept(place: Path, description: Mapping[str, Json], replaced: set[str]) -> dict[str, Any]:
