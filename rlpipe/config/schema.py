@@ -14,6 +14,8 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import OmegaConf
 
 SCHEMA_NAME = "rlpipe_schema"
+EXPORT_KEYS = ("jobs", "require")
+"""Keys of `export` that are no targets."""
 
 
 @dataclass
@@ -99,9 +101,18 @@ class RestoreConfig:
 
 @dataclass
 class ArtifactConfig:
-    """Where artifacts are written."""
+    """Where artifacts are written, and what is said about them."""
 
     path: str | None = None
+    names: Any = None
+    metadata: Any = None
+
+
+@dataclass
+class VerifyConfig:
+    """Where the findings go too."""
+
+    junit: str | None = None
 
 
 @dataclass
@@ -115,7 +126,7 @@ class EvaluateConfig:
 
 @dataclass
 class RootConfig:
-    """The whole config. ``export`` maps the id of a target to its options and is checked by the target's class."""
+    """The whole config. ``export`` maps the id of a target to its options, beside the keys of ``EXPORT_KEYS``."""
 
     task: TaskConfig = field(default_factory=TaskConfig)
     policy_ids: Any = None
@@ -127,6 +138,7 @@ class RootConfig:
     restore: RestoreConfig = field(default_factory=RestoreConfig)
     artifact: ArtifactConfig = field(default_factory=ArtifactConfig)
     export: dict[str, Any] = field(default_factory=dict)
+    verify: VerifyConfig = field(default_factory=VerifyConfig)
     evaluate: EvaluateConfig = field(default_factory=EvaluateConfig)
     module: ModuleConfig = field(default_factory=ModuleConfig)
     algorithm: AlgorithmConfig = field(default_factory=AlgorithmConfig)

@@ -10,9 +10,11 @@ from rlpipe.backends.backend import ids as backend_ids
 from rlpipe.config.findings import Findings
 from rlpipe.config.options import read_options
 from rlpipe.config.policies import configured_classes, read_algorithm
+from rlpipe.config.schema import EXPORT_KEYS
 from rlpipe.config.shape import shaped
 from rlpipe.config.values import checked_id, choice, choices, described, integer, text, text_list
 from rlpipe.errors import closest
+from rlpipe.exporters.labels import Labels, plain
 from rlpipe.exporters.target import resolve as resolve_target
 from rlpipe.exporters.target import target_ids
 from rlpipe.importers.importer import ids as importer_ids
@@ -28,6 +30,7 @@ from rlpipe.pipeline.settings import (
     RunSettings,
     SelectSettings,
     SourceSettings,
+    VerifySettings,
 )
 from rlpipe.snapshot.ids import validate_policy_id
 from rlpipe.snapshot.snapshot import Role
@@ -72,6 +75,8 @@ def _settings(config: Node, overrides: Sequence[str], out_dir: str | None, findi
         restore=_restore(config["restore"], findings),
         export=_export(config["export"], findings, is_needed="export" in (task, *steps)),
         artifact_path=text("artifact.path", config["artifact"]["path"], findings),
+        labels=_labels(config["artifact"], findings),
+        verify=VerifySettings(junit=text("verify.junit", config["verify"]["junit"], findings)),
         evaluate=_evaluate(config["evaluate"], findings),
         algorithm=read_algorithm(config, findings),
         trust=(*trust, *configured_classes(config)),
@@ -154,7 +159,8 @@ def _restore(node: Node, findings: Findings) -> RestoreSettings:
 
 def _export(node: Node, findings: Findings, *, is_needed: bool) -> ExportSettings:
     targets = {}
-    for target_id, options in node.items():
+    chosen = {name: options for name, options in node.items() if name not in EXPORT_KEYS}
+    for target_id, options in chosen.items():
         key = f"export.{target_id}"
         if target_id not in target_ids():
             near = closest(str(target_id), target_ids())
@@ -162,12 +168,11 @@ def _export(node: Node, findings: Findings, *, is_needed: bool) -> ExportSetting
             expected = f"one of {', '.join(target_ids())}"
             findings.add(key, expected=expected, found="a target that does not exist", fix=fix)
         elif not isinstance(options, Mapping) or options.get("id") != target_id:
-            chosen = ",".join(sorted(node))
             findings.add(
                 key,
                 expected="a target that is selected",
                 found="options of one that is not",
-                fix=f"select it: 'export=[{chosen}]' {key}...",
+                fix=f"select it: 'export=[{','.join(sorted(chosen))}]' {key}...",
             )
         else:
             given = {name: value for name, value in options.items() if name != "id"}
@@ -175,7 +180,30 @@ def _export(node: Node, findings: Findings, *, is_needed: bool) -> ExportSetting
     if is_needed and not targets:
         known = ", ".join(target_ids())
         findings.add("export", expected=f"at least one of {known}", found="none", fix="write 'export=[onnx]'")
-    return ExportSettings(targets=targets)
+    require = choices("export.require", node.get("require"), findings, among=target_ids(), of="targets")
+    if absent := sorted(set(require or ()) - set(chosen)):
+        fix = f"select it: 'export=[{','.join(sorted({*chosen, *absent}))}]'"
+        findings.add("export.require", expected="targets that are selected", found=", ".join(absent), fix=fix)
+    return ExportSettings(
+        targets=targets, jobs=integer("export.jobs", node.get("jobs", 1), findings, least=1), require=require
+    )
+
+
+def _labels(node: Node, findings: Findings) -> Labels:
+    names, metadata = node["names"] or {}, node["metadata"] or {}
+    if not isinstance(names, Mapping):
+        fix = "write artifact.names={obs: [x, v]}"
+        findings.add("artifact.names", expected="tensor names with lists", found=described(names), fix=fix)
+        names = {}
+    if not isinstance(metadata, Mapping) or not plain(metadata):
+        expected = "a mapping of texts, finite numbers, lists and mappings"
+        fix = "write artifact.metadata={rate_hz: 50}"
+        findings.add("artifact.metadata", expected=expected, found=described(metadata), fix=fix)
+        metadata = {}
+    read = {
+        tensor: text_list(f"artifact.names.{tensor}", given, findings, of="names") for tensor, given in names.items()
+    }
+    return Labels(names={tensor: given or () for tensor, given in read.items()}, metadata=metadata)
 
 
 def _evaluate(node: Node, findings: Findings) -> EvaluateSettings:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from rlpipe.exporters.capture import captured
 from rlpipe.exporters.folder import sha256
 from rlpipe.exporters.record import RECORD_NAME, peek, read_record, targets_of
 from rlpipe.exporters.signature import ACTION, Signature, observation_arrays
-from rlpipe.exporters.target import Step, resolve
+from rlpipe.exporters.target import Arrays, Step, acts, resolve
 from rlpipe.snapshot.spaces import Space, from_json, nested_batch
 from rlpipe.snapshot.spec import Json
 
@@ -53,18 +54,35 @@ class Artifact:
             ArtifactError: The artifact answers with something else than it promises.
         """
         arrays = observation_arrays(self.signature, self.observation_space, observations)
+        return nested_batch(self.action_space, self.run(arrays), ACTION)
+
+    def run(self, arrays: Arrays) -> Arrays:
+        """Flat named arrays to flat named arrays, as the file itself has them; the inputs are not checked.
+
+        Raises:
+            ArtifactError: The artifact answers with something else than it promises.
+        """
         actions = self._step(arrays)
         size = len(next(iter(arrays.values())))
         expected = {spec.name: (spec.dtype, (size, *spec.shape)) for spec in self.signature.outputs}
         found = {name: (array.dtype.name, array.shape) for name, array in actions.items()}
         if found != expected:
             raise ArtifactError(f"{self.file.name} breaks its signature", expected=str(expected), found=str(found))
-        return nested_batch(self.action_space, actions, ACTION)
+        return actions
 
 
 def is_artifact(path: Path) -> bool:
     """Whether a path is an artifact folder, a target's folder in one, or the file in that; reads JSON only."""
     return _place(path) is not None
+
+
+def artifact_folders(path: Path) -> Iterator[Path]:
+    """Every artifact folder in a tree; hidden folders, and what is inside of one, are passed over."""
+    for place, folders, files in os.walk(path):
+        if RECORD_NAME in files and peek(Path(place) / RECORD_NAME) is not None:
+            folders.clear()
+            yield Path(place)
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
 
 
 def open_artifact(path: Path, *, target: str | None = None, trust: tuple[str, ...] = ()) -> Artifact:
@@ -91,15 +109,41 @@ def open_artifact(path: Path, *, target: str | None = None, trust: tuple[str, ..
     record = read_record(folder)
     chosen = _chosen(record, inside or target, folder)
     file = folder / chosen / resolve(chosen).FILE_NAME
-    _require_same(file, str(targets_of(record)[chosen].get("sha256")))
+    for entry in targets_of(record)[chosen]["files"]:
+        _require_same(folder / entry["path"], str(entry["sha256"]))
+    if not acts(chosen):
+        raise ArtifactError(
+            f"{file} holds weights and does not act",
+            expected=f"one of {listed(name for name in targets_of(record) if acts(name))}",
+            found=chosen,
+            fix="name another target of the folder",
+        )
+    return artifact_of(chosen, file, record, trust=trust)
+
+
+def artifact_of(
+    target_id: str, file: Path, record: Mapping[str, Json], *, trust: tuple[str, ...] | None = None
+) -> Artifact:
+    """An artifact of a file without a look at its hash.
+
+    Args:
+        target_id: Its target.
+        file: The file.
+        record: What `artifact.json` says, or will say, about the policy.
+        trust: Ids of targets whose files may run code when they are loaded; None: the file was made in this run.
+
+    Raises:
+        ArtifactError: A package that runs it is not installed.
+        UnsafePayloadError: The file could run code and the target is not trusted.
+    """
     return Artifact(
-        target=chosen,
+        target=target_id,
         file=file,
         record=record,
         signature=Signature.from_json(record["signature"]),
         observation_space=from_json(record["observation_space"], where="observation_space"),
         action_space=from_json(record["action_space"], where="action_space"),
-        _step=_loaded(chosen, file, trust),
+        _step=_loaded(target_id, file, (target_id,) if trust is None else trust),
     )
 
 

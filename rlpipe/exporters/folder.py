@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,10 +13,17 @@ from typing import Any
 
 from rlpipe.checkpoint.directory import staged, sync_directory
 from rlpipe.errors import ArtifactError, CheckpointError
+from rlpipe.exporters.companions.page import PAGE_NAME, page
+from rlpipe.exporters.companions.scripts import EXAMPLE_NAME, VERIFY_NAME, example_script, verify_script
 from rlpipe.exporters.record import RECORD_NAME, peek, targets_of, write_record
-from rlpipe.exporters.report import TargetReport
-from rlpipe.exporters.target import target_ids
+from rlpipe.exporters.report import FileFacts, TargetReport
+from rlpipe.exporters.target import resolve, target_ids
 from rlpipe.snapshot.spec import Json
+
+_PLACE = re.compile(r"(?<![\w.])(?:/[^\s/:'\",;()\[\]]+)+/([^\s/:'\",;()\[\]]+)")
+_MOST_WARNINGS = 20
+_NOISE = "torchvision is not installed"
+"""torch says so four times with every ONNX file; it concerns no policy."""
 
 
 class _NothingProvenError(Exception):
@@ -32,7 +40,7 @@ def staging(place: Path) -> Iterator[Path]:
     Raises:
         ArtifactError: Something else than an artifact is at the place, or the system refuses to write.
     """
-    _require_replaceable(place)
+    require_replaceable(place)
     try:
         with staged(place, if_exists="replace", marker=RECORD_NAME) as stage:
             yield stage
@@ -49,10 +57,12 @@ def staging(place: Path) -> Iterator[Path]:
 
 
 def complete(stage: Path, place: Path, description: Mapping[str, Json], rows: Mapping[str, TargetReport]) -> None:
-    """Write the record of a staged folder; what the place holds of other targets for the same policy comes along.
+    """Write what lies beside the targets of a staged folder, and its record.
+
+    What the place holds of other targets for the same policy comes along.
 
     Args:
-        stage: The staged folder, with the files of all targets that were proven.
+        stage: The staged folder, with the files of all targets that were proven, and the golden vectors.
         place: Where it will go.
         description: What the record says beside its targets.
         rows: Target id -> what became of it.
@@ -60,8 +70,16 @@ def complete(stage: Path, place: Path, description: Mapping[str, Json], rows: Ma
     kept = _kept(place, description, set(rows))
     for target_id in kept:
         shutil.copytree(place / target_id, stage / target_id)
-    made = {target_id: row.record() for target_id, row in rows.items()}
-    write_record(stage, {**description, "targets": {**kept, **made}})
+    made = {target_id: _entry(row) for target_id, row in rows.items()}
+    record: dict[str, Json] = {**description, "targets": {**kept, **made}}
+    proven = sorted(targets_of(record))
+    _write_text(stage / VERIFY_NAME, verify_script(proven))
+    if (example := example_script(record, proven)) is not None:
+        _write_text(stage / EXAMPLE_NAME, example)
+    _write_text(stage / PAGE_NAME, page(record))
+    beside = sorted(path for path in stage.iterdir() if path.is_file())
+    files = [FileFacts(path=path.name, size=path.stat().st_size, sha256=sha256(path)).to_json() for path in beside]
+    write_record(stage, {**record, "files": files})
 
 
 def sha256(file: Path) -> str:
@@ -70,18 +88,12 @@ def sha256(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _kept(place: Path, description: Mapping[str, Json], replaced: set[str]) -> dict[str, Any]:
-    record = peek(place / RECORD_NAME) or {}
-    if record.get("inference_hash") != description["inference_hash"] or record.get("version") != description["version"]:
-        return {}
-    return {
-        target_id: entry
-        for target_id, entry in targets_of(record).items()
-        if target_id in target_ids() and target_id not in replaced and (place / target_id).is_dir()
-    }
+def require_replaceable(place: Path) -> None:
+    """Check that nothing but an older artifact would be replaced.
 
-
-def _require_replaceable(place: Path) -> None:
+    Raises:
+        ArtifactError: There is something else.
+    """
     if not place.exists() or (place.is_dir() and not any(place.iterdir())) or peek(place / RECORD_NAME) is not None:
         return
     raise ArtifactError(
@@ -90,6 +102,48 @@ def _require_replaceable(place: Path) -> None:
         found="a folder with other things" if place.is_dir() else "a file",
         fix="choose another artifact.path",
     )
+
+
+def _entry(row: TargetReport) -> dict[str, Any]:
+    """What is recorded of a row; its texts name no place."""
+    legacy = getattr(resolve(row.target), "LEGACY", "")
+    warnings = [note for note in row.notes if _NOISE not in note][:_MOST_WARNINGS] if row.kept else []
+    entry: dict[str, Any] = _without_places(
+        {
+            **row.record(),
+            **({"legacy": legacy} if legacy else {}),
+            **({"message": row.message} if row.message else {}),
+            **({"warnings": warnings} if warnings else {}),
+        }
+    )
+    return entry
+
+
+def _without_places(value: Any) -> Any:
+    """The value with every absolute path in its texts cut to the last part."""
+    if isinstance(value, str):
+        return _PLACE.sub(r"\1", value)
+    if isinstance(value, Mapping):
+        return {name: _without_places(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_places(item) for item in value]
+    return value
+
+
+def _kept(place: Path, description: Mapping[str, Json], replaced: set[str]) -> dict[str, Any]:
+    record = peek(place / RECORD_NAME) or {}
+    same = ("inference_hash", "version", "signature", "mode")
+    if any(record.get(name) != description[name] for name in same):
+        return {}
+    return {
+        target_id: entry
+        for target_id, entry in targets_of(record).items()
+        if target_id in target_ids() and target_id not in replaced and (place / target_id).is_dir()
+    }
+
+
+def _write_text(file: Path, text: str) -> None:
+    file.write_text(text, encoding="utf-8", newline="\n")
 
 
 def _finish(stage: Path) -> None:

@@ -8,20 +8,38 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from rlpipe.exporters import replay
+from rlpipe.exporters.checked import checked
 from rlpipe.exporters.target import Arrays, Target
 
 SECONDS = 900.0
 """After so long a process counts as hung."""
 
 _OWN_NAME = "rlpipe"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extras:
+    """What else the process does once the numbers are there.
+
+    Attributes:
+        signature: The inputs of the signature as JSON, for the check that goes before the artifact.
+        cases: Name -> feeds that have to be refused.
+        golden: Rows of the feeds for one more call, or none.
+        measures: Whether latency and rates are measured.
+    """
+
+    signature: Sequence[Any] = ()
+    cases: Mapping[str, Arrays] = field(default_factory=dict)
+    golden: Sequence[int] = ()
+    measures: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,15 +51,25 @@ class Replayed:
         error: What went wrong, on one line, or "".
         trace: The traceback, or what the process wrote before it died.
         load_seconds: How long loading took, imports included.
+        golden: What it answered to the golden rows, or {}.
+        contract: Name of a case -> what the file itself and what the checked file did with it.
+        died: What ended the process after the numbers, or "".
+        speed: Figures by name.
     """
 
     outputs: tuple[Arrays, ...]
     error: str
     trace: str
     load_seconds: float
+    golden: Arrays = field(default_factory=dict)
+    contract: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    died: str = ""
+    speed: Mapping[str, float] = field(default_factory=dict)
 
 
-def replay_artifact(target: Target, path: Path, feeds: Arrays, calls: Sequence[tuple[int, int]]) -> Replayed:
+def replay_artifact(
+    target: Target, path: Path, feeds: Arrays, calls: Sequence[tuple[int, int]], extras: Extras | None = None
+) -> Replayed:
     """Run an artifact in a new isolated Python process that has neither rlpipe nor what the target must do without.
 
     Args:
@@ -49,22 +77,35 @@ def replay_artifact(target: Target, path: Path, feeds: Arrays, calls: Sequence[t
         path: The artifact's file.
         feeds: Input name -> (n, *shape).
         calls: (first row, batch size) of each call; rows after the last begin again at the first.
+        extras: What else to do.
     """
+    extras = extras or Extras()
     with tempfile.TemporaryDirectory(prefix="replay-") as made:
         folder = Path(made)
+        arrays = {str(index): array for index, array in enumerate(feeds.values())}
+        cases = []
+        for number, (name, fed) in enumerate(extras.cases.items()):
+            keys = {tensor: f"case{number}-{index}" for index, tensor in enumerate(fed)}
+            arrays.update({keys[tensor]: array for tensor, array in fed.items()})
+            cases.append({"name": name, "arrays": list(keys.items())})
         job = {
             "source": textwrap.dedent(inspect.getsource(target.load)),
+            "checks": inspect.getsource(checked),
             "artifact": str(path.resolve()),
             "blocked": [_OWN_NAME, *target.BLOCKED],
             "inputs": list(feeds),
             "calls": [list(call) for call in calls],
+            "golden": list(extras.golden),
+            "cases": cases,
+            "signature": list(extras.signature),
+            "measures": extras.measures,
             # An isolated process does not see packages of the user's own or of PYTHONPATH.
             "search": [entry for entry in sys.path if entry and Path(entry).is_dir()],
         }
         (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
-        np.savez(folder / "feeds.npz", allow_pickle=False, **{str(i): array for i, array in enumerate(feeds.values())})
+        np.savez(folder / "feeds.npz", allow_pickle=False, **arrays)
         said = _start(folder)
-        return _collected(folder, said)
+        return _collected(folder, said, has_golden=bool(extras.golden))
 
 
 def _start(folder: Path) -> str:
@@ -76,7 +117,7 @@ def _start(folder: Path) -> str:
     return f"exit code {done.returncode}\n{done.stderr}" if done.returncode else ""
 
 
-def _collected(folder: Path, said: str) -> Replayed:
+def _collected(folder: Path, said: str, *, has_golden: bool) -> Replayed:
     file = folder / "results.json"
     if not file.is_file():
         return Replayed((), f"the process died: {said.splitlines()[0] if said else 'no result'}", said, 0.0)
@@ -86,8 +127,19 @@ def _collected(folder: Path, said: str) -> Replayed:
         where = "it cannot be loaded" if report["stage"] == "load" else f"it fails for a batch of {report['batch']}"
         return Replayed((), f"{where}: {first}", report["trace"], report["load_seconds"])
     with np.load(folder / "results.npz", allow_pickle=False) as archive:
-        outputs = tuple(
+        outputs = [
             {name: archive[f"{call}/{index}"] for index, name in enumerate(names)}
             for call, names in enumerate(report["names"])
-        )
-    return Replayed(outputs, "", "", report["load_seconds"])
+        ]
+    golden = outputs.pop() if has_golden else {}
+    died = "" if report["stage"] == "done" else (said.splitlines() or ["no result"])[0]
+    return Replayed(
+        tuple(outputs),
+        "",
+        "",
+        report["load_seconds"],
+        golden=golden,
+        contract=report["contract"],
+        died=died,
+        speed=report.get("speed", {}),
+    )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -36,11 +36,17 @@ class ExportGraph:
         module: The frozen eager graph.
         program: The same traced, batch symbolic, without stack traces and sample inputs.
         signature: Names, dtypes and shapes of its inputs and outputs, in order.
+        sample: Input name -> some observations, (n, *shape).
+        origins: Node of the program -> the part of the module that it comes from.
+        weights: Dotted name -> array of the policy's state that inference needs, statistics too.
     """
 
     module: nn.Module
     program: ExportedProgram
     signature: Signature
+    sample: Arrays
+    origins: Mapping[str, str]
+    weights: Arrays = field(default_factory=dict)
 
 
 def export_graph(module: nn.Module, signature: Signature, sample: Arrays) -> ExportGraph:
@@ -58,8 +64,9 @@ def export_graph(module: nn.Module, signature: Signature, sample: Arrays) -> Exp
     program = _traced(frozen, signature, sample)
     require_independent_rows(frozen, signature, sample)
     _require_deterministic(program)
+    origins = _origins(program)
     _strip(program)
-    return ExportGraph(frozen, program, signature)
+    return ExportGraph(frozen, program, signature, sample, origins)
 
 
 def _traced(module: nn.Module, signature: Signature, sample: Arrays) -> ExportedProgram:
@@ -135,6 +142,17 @@ def _draws(node: Node) -> bool:
     given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
     switches = [given.get(name) for name in _SWITCHES if name in names]
     return any(switches) or not switches
+
+
+def _origins(program: ExportedProgram) -> dict[str, str]:
+    """For every node the innermost part of the module that made it, such as "module.pi (Linear)"."""
+    found = {}
+    for node in program.graph.nodes:
+        parts = [part for part in node.meta.get("nn_module_stack", {}).values() if part[0]]
+        if parts:
+            path, kind = parts[-1]
+            found[node.name] = f"{path} ({str(kind).rpartition('.')[2]})"
+    return found
 
 
 def _strip(program: ExportedProgram) -> None:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from rlpipe.checkpoint.restore import build
+from rlpipe.exporters.golden import choose
 from rlpipe.exporters.graph import ExportGraph, export_graph
 from rlpipe.exporters.observations import Statistics, observations
-from rlpipe.exporters.record import describe_policy
 from rlpipe.exporters.reference import Reference, reference
+from rlpipe.exporters.saturation import Probe, saturated
 from rlpipe.exporters.signature import ACTION, OBSERVATION, Array, Signature, signature_of
 from rlpipe.exporters.target import Arrays
+from rlpipe.exporters.verify import perturbation
 from rlpipe.snapshot.selection import Selection, select
 from rlpipe.snapshot.snapshot import Snapshot
 from rlpipe.snapshot.spaces import Space, flat_batch, from_json, nested_batch
-from rlpipe.snapshot.spec import Json
+from rlpipe.snapshot.state import arrays, split
 
 if TYPE_CHECKING:
     from rlpipe.policies.policy import Policy
@@ -31,12 +33,14 @@ class Preparation:
     Attributes:
         graph: The inference-only policy, frozen and traced.
         truth: The whole policy's own answers, to compare with.
-        description: What artifacts say about the policy.
+        golden_rows: Indices of the observations that become golden vectors.
+        probe: A throw-away copy that reaches the bounds of its actions, or None if the policy does that itself.
     """
 
     graph: ExportGraph
     truth: Reference
-    description: Mapping[str, Json]
+    golden_rows: Array
+    probe: Probe | None
 
 
 def spaces_of(snapshot: Snapshot) -> tuple[Space, Space]:
@@ -63,19 +67,23 @@ def prepare(snapshot: Snapshot, *, recorded: Any, trust: tuple[str, ...]) -> Pre
     observation_space, action_space = spaces_of(snapshot)
     signature = signature_of(observation_space, action_space)
 
-    def given(arrays: Arrays) -> Any:
-        return nested_batch(observation_space, arrays, OBSERVATION)
+    def given(named: Arrays) -> Any:
+        return nested_batch(observation_space, named, OBSERVATION)
 
     policy, slim = (cast("Policy", build(part, device="cpu", trust=trust)) for part in (snapshot, _slim(snapshot)))
     chosen = observations(observation_space, signature, recorded=recorded, statistics=_statistics(snapshot, signature))
     # The graph first: what it refuses it explains, where the policy would only fail.
     graph = export_graph(slim.graph(), signature, chosen.arrays)
     truth = reference(
-        lambda arrays: flat_batch(action_space, policy.compute_actions(given(arrays)), ACTION),
+        lambda named: flat_batch(action_space, policy.compute_actions(given(named)), ACTION),
         chosen,
-        lambda arrays: policy.scores(given(arrays)),
+        lambda named: policy.scores(given(named)),
     )
-    return Preparation(graph, truth, describe_policy(snapshot, signature))
+    graph = replace(
+        graph, weights={".".join(split(key)): array for key, array in arrays(_slim(snapshot).state).items()}
+    )
+    rows = choose(truth, perturbation(truth))
+    return Preparation(graph, truth, rows, saturated(slim.graph(), signature, truth))
 
 
 def _slim(snapshot: Snapshot) -> Snapshot:

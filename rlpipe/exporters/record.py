@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rlpipe import __version__
 from rlpipe.errors import ArtifactError
+from rlpipe.exporters.report import KEPT
 from rlpipe.exporters.signature import Signature
 from rlpipe.snapshot.identity import FINGERPRINT_DIGITS, content_hash, inference_hash
 from rlpipe.snapshot.snapshot import Snapshot
@@ -46,6 +47,7 @@ def describe_policy(snapshot: Snapshot, signature: Signature) -> dict[str, Json]
         "signature": signature.to_json(),
         "stages": {"observation": config["observation"], "action": config["action"]},
         "module": config["module"]["class"],
+        "model_config": config["module"]["model_config"],
     }
 
 
@@ -103,11 +105,11 @@ def read_record(folder: Path) -> dict[str, Json]:
 
 
 def targets_of(record: Mapping[str, Json]) -> dict[str, dict[str, Json]]:
-    """Target id -> what a record says of it, for the targets that were proven; {} if the record is damaged."""
+    """Target id -> what a record says of it, for the targets that left files; {} if the record is damaged."""
     entries = record.get("targets")
     if not isinstance(entries, dict):
         return {}
-    return {name: entry for name, entry in entries.items() if isinstance(entry, dict) and entry.get("status") == "ok"}
+    return {name: entry for name, entry in entries.items() if isinstance(entry, dict) and entry.get("status") in KEPT}
 
 
 def peek(file: Path) -> dict[str, Json] | None:

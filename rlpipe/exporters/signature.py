@@ -118,7 +118,7 @@ def observation_arrays(signature: Signature, space: Space, batch: Any) -> dict[s
         batch: An array (n, *shape), or a dict or tuple of them as the space has it.
 
     Raises:
-        ObservationError: Keys, dtype, rank, shape or batch sizes are others. Nothing is cast.
+        ObservationError: Keys, dtype, rank, shape or batch sizes are others, or NaN. Nothing is cast.
     """
     try:
         arrays = flat_batch(space, batch, OBSERVATION)
@@ -142,7 +142,7 @@ def _misfit(spec: TensorSpec, array: Any) -> str:
     if not isinstance(array, np.ndarray):
         return f"{spec.name} is no numpy array but {type(array).__name__}"
     if array.dtype == np.dtype(spec.dtype) and array.shape[1:] == spec.shape and array.ndim == len(spec.shape) + 1:
-        return ""
+        return f"{spec.name}: NaN" if array.dtype.kind == "f" and np.isnan(array).any() else ""
     return f"{spec.name}: {array.dtype} {list(array.shape)}"
 
 

@@ -24,10 +24,12 @@ class Target(Protocol):
     """A target: a module of `rlpipe.exporters.targets`.
 
     Attributes:
-        FILE_NAME: Name of its one file.
+        FILE_NAME: Name of the file that is run; others may lie beside it.
         BLOCKED: Packages that running the file must not need; verification makes them impossible to import.
         LOADING_RUNS_CODE: Whether a file made by an attacker could run code when it is loaded.
-        Options: Frozen dataclass, at least with `atol` and `rtol` of the verification.
+        LEGACY: Optional; why people should take another target where they can.
+        Options: Frozen dataclass, at least with `atol` and `rtol` of the verification; `timeout`, if there is one, are
+            the seconds after which an export is ended.
     """
 
     FILE_NAME: str
@@ -39,7 +41,11 @@ class Target(Protocol):
         """What to install, or None if nothing is missing; imports no heavy package."""
 
     def export(self, graph: ExportGraph, path: Path, options: Any, essentials: Mapping[str, str]) -> None:
-        """Write one self-contained file, the essentials inside; UnsupportedModuleError for what cannot be expressed."""
+        """Write the file and what it needs beside it, the essentials inside.
+
+        Raises:
+            UnsupportedModuleError: The target cannot express the policy.
+        """
 
     def load(self, path: str) -> Step:
         """Open a file to run it. Its source text alone runs where rlpipe is not: it imports all it needs itself."""
@@ -70,6 +76,11 @@ def require_tolerances(target_id: str, **tolerances: float) -> None:
         if not (isfinite(value) and value >= 0):
             key = f"export.{target_id}.{name}"
             raise ConfigError(key, expected="a finite number, 0 or more", found=str(value), fix=f"{key}=1e-5")
+
+
+def acts(target_id: str) -> bool:
+    """Whether files of a target act by themselves; others hold weights, and have `compare` instead of `load`."""
+    return hasattr(resolve(target_id), "load")
 
 
 def install_hint(*packages: str) -> str | None:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from rlpipe.exporters.compare import Answers, Findings, Tolerance, compare
-from rlpipe.exporters.fresh_process import Replayed, replay_artifact
+from rlpipe.exporters.contract import judge, wrong_feeds
+from rlpipe.exporters.fresh_process import Extras, Replayed, replay_artifact
+from rlpipe.exporters.levels import NUMBERS, SPEED, Level
 from rlpipe.exporters.observations import Observations
 from rlpipe.exporters.reference import Reference
-from rlpipe.exporters.rounding import perturbed
 from rlpipe.exporters.signature import Array, Signature
-from rlpipe.exporters.target import Target
+from rlpipe.exporters.target import Arrays, Target
 
 BATCHES = (1, 2, 7, 33, 256)
 _CALLS = 64
+_NOT_RECORDED = ("status", "message", "trace", "load_seconds", "levels", "golden")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +38,8 @@ class Verification:
         rounding: Observations within the policy's own rounding instead of the tolerance.
         undefined: Observations where the policy itself gives no number.
         load_seconds: How long a fresh process took to load it.
+        levels: The levels of proof that running it gives, in order.
+        golden: What it answered to the golden observations, or {}.
     """
 
     status: Literal["ok", "mismatch", "failed"]
@@ -48,17 +52,31 @@ class Verification:
     rounding: int = 0
     undefined: int = 0
     load_seconds: float = 0.0
+    levels: tuple[Level, ...] = ()
+    golden: Arrays = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """What is recorded beside an artifact: nothing that differs from run to run."""
-        found = asdict(self)
-        for name in ("status", "message", "trace", "load_seconds"):
-            del found[name]
+        found = {name: value for name, value in asdict(self).items() if name not in _NOT_RECORDED}
         return {**found, "observations": dict(self.observations), "batches": list(self.batches)}
 
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Verification:
+        """The inverse of `to_json`, for what it kept; status and the like are the row's."""
+        known = {one.name for one in fields(cls)}
+        kept = {name: item for name, item in value.items() if name in known}
+        return cls(status="ok", **{**kept, "batches": tuple(value["batches"])})
 
-def verify(target: Target, path: Path, signature: Signature, truth: Reference, tolerance: Tolerance) -> Verification:
-    """Run an artifact in a fresh process on all observations and compare it with the policy.
+
+def verify(
+    target: Target,
+    path: Path,
+    signature: Signature,
+    truth: Reference,
+    tolerance: Tolerance,
+    golden_rows: Sequence[int] = (),
+) -> Verification:
+    """Run an artifact in a fresh process on all observations, compare it with the policy, feed it what does not fit.
 
     Args:
         target: The artifact's target.
@@ -66,9 +84,16 @@ def verify(target: Target, path: Path, signature: Signature, truth: Reference, t
         signature: What it has to take and give.
         truth: The policy's own answers.
         tolerance: When two numbers are the same.
+        golden_rows: Observations that are asked once more, for its own answers to them; given, speed is measured too.
     """
     calls = _calls(len(truth.observations))
-    replayed = replay_artifact(target, path, truth.observations.arrays, calls)
+    extras = Extras(
+        signature=[spec.to_json() for spec in signature.inputs],
+        cases=wrong_feeds(signature, truth.observations.arrays),
+        golden=tuple(map(int, golden_rows)),
+        measures=bool(len(golden_rows)),
+    )
+    replayed = replay_artifact(target, path, truth.observations.arrays, calls, extras)
     groups = truth.observations.groups
     problem = replayed.error or _misshapen(signature, replayed, calls)
     if problem:
@@ -78,7 +103,8 @@ def verify(target: Target, path: Path, signature: Signature, truth: Reference, t
         spec.name: np.concatenate([output[spec.name] for output in replayed.outputs]) for spec in signature.outputs
     }
     answers = Answers(policy=truth.actions, defined=truth.defined, artifact=found, rows=rows)
-    findings = compare(signature.outputs, answers, tolerance, _perturbation(truth))
+    findings = compare(signature.outputs, answers, tolerance, perturbation(truth))
+    levels = (_numbers(findings, truth), judge(replayed.contract, replayed.died), *_speed(replayed))
     return Verification(
         status="mismatch" if findings.differing else "ok",
         message=_difference(findings, truth.observations, tolerance),
@@ -88,7 +114,33 @@ def verify(target: Target, path: Path, signature: Signature, truth: Reference, t
         rounding=findings.rounding,
         undefined=findings.undefined,
         load_seconds=replayed.load_seconds,
+        levels=levels,
+        golden=replayed.golden,
     )
+
+
+def _numbers(findings: Findings, truth: Reference) -> Level:
+    counts = f"{len(truth.observations)} observations in batches of {', '.join(map(str, BATCHES))}"
+    excused = [
+        f"{number} {text}"
+        for number, text in (
+            (findings.ties, "where another decision is as right"),
+            (findings.rounding, "within the policy's own rounding"),
+            (findings.undefined, "where the policy gives no number"),
+        )
+        if number
+    ]
+    detail = "; ".join([f"{counts}: largest difference {findings.max_error:.1e}", *excused])
+    return Level(name=NUMBERS, status="failed" if findings.differing else "ok", detail=detail)
+
+
+def _speed(replayed: Replayed) -> tuple[Level, ...]:
+    if not replayed.speed:
+        return ()
+    facts = {"load_seconds": replayed.load_seconds, **replayed.speed}
+    rate = f", {facts['batch_1024_per_second']:,.0f}/s at 1024" if "batch_1024_per_second" in facts else ""
+    detail = f"{facts['p50_us']:.0f} us at a batch of 1 (p99 {facts['p99_us']:.0f}){rate}"
+    return (Level(name=SPEED, status="info", detail=detail, facts={name: round(v, 4) for name, v in facts.items()}),)
 
 
 def _calls(total: int) -> list[tuple[int, int]]:
@@ -119,7 +171,11 @@ def _text(outputs: Mapping[str, tuple[str, tuple[int, ...]]]) -> str:
     return ", ".join(f"{name} {dtype} {list(shape)}" for name, (dtype, shape) in outputs.items())
 
 
-def _perturbation(truth: Reference) -> Any:
+def perturbation(truth: Reference) -> Any:
+    """Asks the policy about some observations with its sums off by a relative amount; see `compare.Perturb`."""
+    # Only who compares needs torch; reports are read without.
+    from rlpipe.exporters.rounding import perturbed
+
     def perturb(rows: Array, relative: float) -> Any:
         chosen = {name: array[rows] for name, array in truth.observations.arrays.items()}
         return perturbed(lambda: truth.compute(chosen), relative)

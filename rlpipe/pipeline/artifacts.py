@@ -10,12 +10,12 @@ from typing import Any
 from rich.console import RenderableType
 
 from rlpipe.errors import ArtifactError
-from rlpipe.exporters.artifact import is_artifact
-from rlpipe.exporters.record import RECORD_NAME, read_record
+from rlpipe.exporters.artifact import artifact_folders, is_artifact
+from rlpipe.exporters.record import RECORD_NAME, read_record, targets_of
 from rlpipe.pipeline import tables
 from rlpipe.pipeline.choose import chosen_ids
 from rlpipe.pipeline.inspect import stage_text, untrained
-from rlpipe.pipeline.locate import Located, directories
+from rlpipe.pipeline.locate import Located
 from rlpipe.pipeline.reports import Report
 from rlpipe.pipeline.settings import SelectSettings
 from rlpipe.snapshot.spaces import describe, from_json
@@ -62,29 +62,39 @@ def artifacts_at(path: Path, chosen: SelectSettings) -> tuple[ArtifactFolder, ..
     """The chosen artifact folders at a path, by policy id.
 
     Args:
-        path: An artifact folder, a folder of some, or a file or target's folder in one.
+        path: An artifact folder, a tree of some, or a file or target's folder in one.
         chosen: ``policy_ids`` counts.
 
     Raises:
         ArtifactError: A record is damaged, or two folders are of one policy.
         SelectionError: A pattern names none of the policies.
     """
-    places = [path] if is_artifact(path) else [child for child in directories(path) if is_artifact(child)]
-    folders = {folder.policy_id: folder for folder in map(_folder_at, places)}
-    if len(folders) < len(places):
+    found = folders_below(path)
+    folders = {folder.policy_id: folder for folder in found}
+    if len(folders) < len(found):
         raise ArtifactError(
             f"two artifact folders in {path} are of one policy",
             expected="one for each policy id",
-            found=", ".join(place.name for place in places),
+            found=", ".join(folder.folder.relative_to(path).as_posix() for folder in found),
             fix="name one of them",
         )
     return tuple(folders[policy_id] for policy_id in chosen_ids(chosen.policy_ids, folders))
 
 
+def folders_below(path: Path) -> tuple[ArtifactFolder, ...]:
+    """Every artifact folder in a tree, sorted by path; of a file or target's folder in one, that one.
+
+    Raises:
+        ArtifactError: A record is damaged.
+    """
+    places = [path] if is_artifact(path) else sorted(artifact_folders(path))
+    return tuple(map(_folder_at, places))
+
+
 def _folder_at(path: Path) -> ArtifactFolder:
     folder = next(place for place in (path, *path.parents) if (place / RECORD_NAME).is_file())
     record = read_record(folder)
-    proven = [name for name, entry in sorted(record["targets"].items()) if entry.get("status") == "ok"]
+    proven = sorted(targets_of(record))
     named = path.relative_to(folder).parts[:1]
     targets = [name for name in proven if not named or named == (RECORD_NAME,) or name == named[0]]
     return ArtifactFolder(

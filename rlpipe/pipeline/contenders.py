@@ -9,6 +9,7 @@ from typing import Any
 from rlpipe.algorithms.env_runner import EnvSpaces
 from rlpipe.errors import ConfigError
 from rlpipe.exporters.artifact import open_artifact
+from rlpipe.exporters.target import acts
 from rlpipe.pipeline.artifacts import ArtifactFolder, artifacts_at
 from rlpipe.pipeline.choose import completed
 from rlpipe.pipeline.inspect import facts_of_snapshot
@@ -81,7 +82,7 @@ def _of_policy(policy: Snapshot, policy_id: str, trust: tuple[str, ...]) -> Cont
 
 
 def _of_folder(folder: ArtifactFolder, trust: tuple[str, ...]) -> Iterator[Contender]:
-    for target_id in folder.targets:
+    for target_id in filter(acts, folder.targets):
         artifact = open_artifact(folder.folder, target=target_id, trust=trust)
         yield Contender(
             policy_id=folder.policy_id,

@@ -9,7 +9,7 @@ from pathlib import Path
 from rlpipe.checkpoint.format import MANIFEST_NAME
 from rlpipe.checkpoint.reader import read_manifest
 from rlpipe.errors import CheckpointError, CheckpointNotFoundError, ConfigError, ForeignFormatError, closest
-from rlpipe.exporters.artifact import is_artifact
+from rlpipe.exporters.artifact import artifact_folders, is_artifact
 from rlpipe.importers import importer as importers
 from rlpipe.pipeline.reports import SourceFacts
 from rlpipe.pipeline.sampled import sample_is_taken
@@ -109,7 +109,7 @@ def recognise(path: Path) -> str:
         raise _nothing_there(path)
     if path.is_dir() and (path / MANIFEST_NAME).is_file():
         return CHECKPOINT
-    if is_artifact(path) or any(is_artifact(child) for child in directories(path)):
+    if is_artifact(path) or next(artifact_folders(path), None) is not None:
         return ARTIFACT
     if path.is_dir():
         raise _no_checkpoint(path)

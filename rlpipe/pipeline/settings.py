@@ -30,6 +30,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from rlpipe.exporters.labels import Labels
+
 if TYPE_CHECKING:
     from rlpipe.snapshot.spaces import Space
 
@@ -93,9 +95,24 @@ class RestoreSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportSettings:
-    """``targets``: target id -> the ``Options`` object of ``rlpipe.exporters.targets.<id>``."""
+    """How policies are exported.
+
+    Attributes:
+        targets: Target id -> the ``Options`` object of ``rlpipe.exporters.targets.<id>``.
+        jobs: How many exports run at a time.
+        require: Targets that decide the exit code; None: all of them.
+    """
 
     targets: Mapping[str, Any] = field(default_factory=dict)
+    jobs: int = 1
+    require: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifySettings:
+    """``junit``: where the checks are written as JUnit XML, for nightly jobs; None: nowhere."""
+
+    junit: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +177,7 @@ class RunSettings:
         rename: Policy id of the source -> id in the result.
         trust: Patterns of dotted class paths that may be imported beside ``rlpipe.*``.
         env: A gymnasium id (``"CartPole-v1"``), or None: what the policy was trained in, where that is recorded.
+        labels: What is said about artifacts: names of elements, facts for whoever deploys them.
         checkpoints_dir: Where new checkpoints go and ``latest`` is looked for.
     """
 
@@ -173,6 +191,8 @@ class RunSettings:
     restore: RestoreSettings = RestoreSettings()
     export: ExportSettings = field(default_factory=ExportSettings)
     artifact_path: str | None = None
+    labels: Labels = field(default_factory=Labels)
+    verify: VerifySettings = VerifySettings()
     evaluate: EvaluateSettings = EvaluateSettings()
     algorithm: AlgorithmSettings = field(default_factory=AlgorithmSettings)
     trust: tuple[str, ...] = ()

@@ -56,6 +56,21 @@ def test_values_arrive(read: Any) -> None:
     assert (settings.trust, settings.env, settings.checkpoints_dir) == (("mine.*",), "X-v0", "ck")
 
 
+def test_what_is_said_about_exports_arrives(read: Any) -> None:
+    settings = read(
+        "export=[onnx,torch_export]", "export.jobs=2", "export.require=[onnx]", "export.onnx.timeout=60",
+        "artifact.names={obs: [x, v]}", "artifact.metadata={kp: [1.5], robot: go1, legs: {count: 4}}",
+        "verify.junit=out.xml",
+    )  # fmt: skip
+    assert sorted(settings.export.targets) == ["onnx", "torch_export"]
+    assert (settings.export.jobs, settings.export.require) == (2, ("onnx",))
+    assert settings.export.targets["onnx"].timeout == 60
+    assert settings.labels.names == {"obs": ("x", "v")}
+    assert settings.labels.metadata == {"kp": [1.5], "robot": "go1", "legs": {"count": 4}}
+    assert settings.verify.junit == "out.xml"
+    assert read().export.require is None
+
+
 def test_overrides_and_config_are_recorded(read: Any) -> None:
     settings = read("task=save", "+policy_ids=[p1]")
     assert settings.provenance.overrides == ("task=save", "+policy_ids=[p1]")
@@ -120,9 +135,15 @@ def test_what_to_type_instead(value: str, fix: str, read: Any) -> None:
         (["task=pipeline", "task.steps=save"], "'task.steps=[save]'"),
         (["task=pipeline", "task.steps=[save,exprot]"], "did you mean task.steps=export?"),
         (["task=pipeline", "task.steps=[]"], "an empty list"),
-        (["task=export", "export=[]"], "at least one of onnx, torch_export"),
+        (["task=export", "export=[]"], "at least one of "),
         (["export=[torch_export]", "+export.onnx.atol=1"], "'export=[onnx,torch_export]' export.onnx"),
         (["+export.onxx.atol=1"], "a target that does not exist"),
+        (["export=[onnx]", "export.require=[torch_export]"], "select it: 'export=[onnx,torch_export]'"),
+        (["export.require=[onxx]"], "did you mean export.require=onnx?"),
+        (["export.jobs=0"], "a whole number of at least 1"),
+        (["artifact.names=[a]"], "tensor names with lists"),
+        (["artifact.names={obs: x}"], "a list of names"),
+        (["artifact.metadata={kp: nan}"], "finite numbers"),
         (["+export.onnx.atoll=1"], "did you mean export.onnx.atol?"),
         (["export.onnx.atol=small"], "a number"),
         (["+module.x=1"], "module.x"),

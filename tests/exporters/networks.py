@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
 import torch
 from torch import nn
 
@@ -69,3 +75,25 @@ class BranchingModule(RLModule):
     def forward_inference(self, batch: Batch) -> Outputs:
         logits = self.net(batch["obs"])
         return {"logits": logits if batch["obs"][0, 0] > 1e9 else 2 * logits}
+
+
+class KillsItsProcess(Plain):
+    """What native code can do, in the process that exports."""
+
+    def forward(self, obs: torch.Tensor) -> torch.Tensor:
+        if is_worker():
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().forward(obs)
+
+
+class Hangs(Plain):
+    """Comes to no end in the process that exports."""
+
+    def forward(self, obs: torch.Tensor) -> torch.Tensor:
+        if is_worker():
+            time.sleep(600)
+        return super().forward(obs)
+
+
+def is_worker() -> bool:
+    return Path(sys.argv[0]).name == "worker.py"

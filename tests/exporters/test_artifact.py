@@ -16,12 +16,12 @@ import torch
 from rlpipe.checkpoint.restore import snapshot_of
 from rlpipe.errors import ArtifactError, ObservationError, UnsafePayloadError
 from rlpipe.exporters.artifact import is_artifact, open_artifact
-from rlpipe.exporters.export import export_policy
 from rlpipe.exporters.targets import onnx as onnx_target
 from rlpipe.exporters.targets import torch_export
 from rlpipe.policies.policy import Policy
 from rlpipe.policies.policy_spec import PolicySpec
 from rlpipe.snapshot.spaces import Box, Dict, Discrete
+from tests.exporters.exporting import Exporter
 from tests.exporters.graphs import unbounded
 
 SPACE = Dict({"mode": Discrete(3), "vector": unbounded(4)})
@@ -35,7 +35,7 @@ def policy() -> Policy:
 
 
 @pytest.fixture(scope="module")
-def made(policy: Policy, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(policy: Policy, tmp_path_factory: pytest.TempPathFactory, export_policy: Exporter) -> Path:
     """The folder of a policy in both targets."""
     targets = {"onnx": onnx_target.Options(), "torch_export": torch_export.Options()}
     report = export_policy(snapshot_of(policy), "p1", targets=targets, out_dir=tmp_path_factory.mktemp("made"))

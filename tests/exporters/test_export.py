@@ -19,8 +19,8 @@ import pytest
 import torch
 
 from rlpipe.checkpoint.restore import snapshot_of
-from rlpipe.errors import ArtifactError, ConfigError, IdError, ObservationError, UntrustedClassError
-from rlpipe.exporters.export import export_policy
+from rlpipe.errors import ArtifactError, ConfigError, IdError, ObservationError
+from rlpipe.exporters.export import Candidate, Order, export_policies
 from rlpipe.exporters.report import ExportReport
 from rlpipe.exporters.targets import onnx as onnx_target
 from rlpipe.exporters.targets import torch_export
@@ -32,10 +32,12 @@ from rlpipe.snapshot.selection import Selection, select
 from rlpipe.snapshot.snapshot import Snapshot
 from rlpipe.snapshot.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space
 from tests.exporters import networks
+from tests.exporters.exporting import Exporter
 from tests.exporters.graphs import unbounded
 
 Array = np.ndarray[Any, Any]
 MODULES = "rlpipe.modules.torch"
+BESIDE = ("REPORT.md", "artifact.json", "example.py", "golden.json", "golden.npz")
 ONNX = {"onnx": onnx_target.Options()}
 BOTH = {**ONNX, "torch_export": torch_export.Options()}
 
@@ -83,7 +85,7 @@ class Exported:
 
 
 @pytest.fixture(scope="module")
-def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
+def exported(tmp_path_factory: pytest.TempPathFactory, export_policy: Exporter) -> Exported:
     """A PPO policy with a normaliser, in both targets."""
     policy = policy_of("ppo.PPOModule", unbounded(6), Box.uniform(-2, 2, (3,)), normalise=True)
     snapshot, out_dir = snapshot_of(policy), tmp_path_factory.mktemp("exported")
@@ -98,7 +100,7 @@ def files_in(folder: Path) -> list[str]:
 def test_the_folder_holds_one_file_per_target_and_the_record(exported: Exported) -> None:
     assert exported.report.ok
     assert exported.report.folder == exported.folder
-    assert files_in(exported.out_dir) == ["p0/artifact.json", "p0/onnx/policy.onnx", "p0/torch_export/policy.pt2"]
+    assert files_in(exported.folder) == [*BESIDE, "onnx/policy.onnx", "torch_export/policy.pt2", "verify.py"]
     assert [path.name for path in exported.out_dir.iterdir()] == ["p0"]
 
 
@@ -170,7 +172,7 @@ def test_no_critic_is_inside(exported: Exported) -> None:
     assert b"critic_encoder" not in data
 
 
-def test_again_from_the_slim_policy_the_same_bytes(exported: Exported, tmp_path: Path) -> None:
+def test_again_from_the_slim_policy_the_same_bytes(exported: Exported, tmp_path: Path, export_policy: Exporter) -> None:
     slim = select(exported.snapshot, Selection(roles=frozenset({"inference"})))
     report = export_policy(slim, "other", targets=ONNX, out_dir=tmp_path)
     assert report.ok
@@ -193,7 +195,9 @@ KINDS = {
 
 
 @pytest.mark.parametrize(("module", "observation_space", "action_space"), KINDS.values(), ids=KINDS)
-def test_every_kind_of_space(module: str, observation_space: Space, action_space: Space, tmp_path: Path) -> None:
+def test_every_kind_of_space(
+    module: str, observation_space: Space, action_space: Space, tmp_path: Path, export_policy: Exporter
+) -> None:
     policy = policy_of(module, observation_space, action_space)
     report = export_policy(snapshot_of(policy), "p", targets=ONNX, out_dir=tmp_path)
     (row,) = report.rows
@@ -206,7 +210,7 @@ def test_every_kind_of_space(module: str, observation_space: Space, action_space
     assert action_space.contains(found)
 
 
-def test_recorded_observations_are_checked_too(tmp_path: Path) -> None:
+def test_recorded_observations_are_checked_too(tmp_path: Path, export_policy: Exporter) -> None:
     snapshot = snapshot_of(policy_of("ppo.PPOModule", unbounded(4), Discrete(2)))
     recorded = np.ones((10, 4), np.float32)
     report = export_policy(snapshot, "p", targets=ONNX, out_dir=tmp_path, extra_observations=recorded)
@@ -215,21 +219,22 @@ def test_recorded_observations_are_checked_too(tmp_path: Path) -> None:
     assert verification.observations["recorded"] == 10
 
 
-def test_recorded_observations_that_do_not_fit_are_an_error(tmp_path: Path) -> None:
+def test_recorded_observations_that_do_not_fit_are_an_error(tmp_path: Path, export_policy: Exporter) -> None:
     snapshot = snapshot_of(policy_of("ppo.PPOModule", unbounded(4), Discrete(2)))
     with pytest.raises(ObservationError):
         export_policy(snapshot, "p", targets=ONNX, out_dir=tmp_path, extra_observations=np.ones((10, 5), np.float32))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_own_networks_export_too(tmp_path: Path) -> None:
+def test_own_networks_export_too(tmp_path: Path, export_policy: Exporter) -> None:
     report = export_policy(own_network(networks.Plain), "p", targets=ONNX, out_dir=tmp_path, trust=("tests.*",))
     assert report.ok
 
 
-def test_an_untrusted_network_is_not_imported(tmp_path: Path) -> None:
-    with pytest.raises(UntrustedClassError):
-        export_policy(own_network(networks.Plain), "p", targets=ONNX, out_dir=tmp_path)
+def test_an_untrusted_network_is_not_imported(tmp_path: Path, export_policy: Exporter) -> None:
+    report = export_policy(own_network(networks.Plain), "p", targets=ONNX, out_dir=tmp_path)
+    assert (report.rows[0].status, report.folder) == ("failed", None)
+    assert "not trusted and was not imported" in report.rows[0].message
 
 
 @pytest.mark.parametrize(
@@ -240,7 +245,9 @@ def test_an_untrusted_network_is_not_imported(tmp_path: Path) -> None:
         (networks.PicksAtRandom, "differently twice"),
     ],
 )
-def test_what_cannot_be_exported_leaves_nothing(kind: type[torch.nn.Module], said: str, tmp_path: Path) -> None:
+def test_what_cannot_be_exported_leaves_nothing(
+    kind: type[torch.nn.Module], said: str, tmp_path: Path, export_policy: Exporter
+) -> None:
     report = export_policy(own_network(kind), "p", targets=BOTH, out_dir=tmp_path, trust=("tests.*",))
     assert [row.status for row in report.rows] == ["unsupported", "unsupported"]
     assert all(said in row.message for row in report.rows)
@@ -248,7 +255,7 @@ def test_what_cannot_be_exported_leaves_nothing(kind: type[torch.nn.Module], sai
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_own_module_is_named(tmp_path: Path) -> None:
+def test_an_own_module_is_named(tmp_path: Path, export_policy: Exporter) -> None:
     torch.manual_seed(0)
     trust = ("tests.*",)
     spec = PolicySpec.default("tests.exporters.networks.BranchingModule", unbounded(4), Discrete(2), trust=trust)
@@ -260,30 +267,33 @@ def test_an_own_module_is_named(tmp_path: Path) -> None:
 def test_a_run_that_is_stopped_leaves_everything_as_it_was(exported: Exported, tmp_path: Path) -> None:
     before = copied(exported, tmp_path)
 
-    def stop(target_id: str) -> None:
+    def stop(policy_id: str, target_id: str) -> None:
         if target_id == "torch_export":
             raise KeyboardInterrupt
 
+    order = Order(targets=BOTH, out_dir=tmp_path, on_target=stop)
     with pytest.raises(KeyboardInterrupt):
-        export_policy(exported.snapshot, "p0", targets=BOTH, out_dir=tmp_path, on_target=stop)
+        export_policies([Candidate(policy_id="p0", snapshot=exported.snapshot)], order)
     assert contents(tmp_path) == before
     assert [path.name for path in tmp_path.iterdir()] == ["p0"]
 
 
-def test_one_target_that_fails_stops_no_other(tmp_path: Path) -> None:
+def test_one_target_that_fails_stops_no_other(tmp_path: Path, export_policy: Exporter) -> None:
     report = export_policy(own_network(networks.Bessel), "p", targets=BOTH, out_dir=tmp_path, trust=("tests.*",))
     assert [row.status for row in report.rows] == ["unsupported", "ok"]
     assert "bessel_j0" in report.rows[0].message
     assert not report.ok
-    assert files_in(tmp_path) == ["p/artifact.json", "p/torch_export/policy.pt2"]
+    assert files_in(tmp_path / "p") == [*BESIDE, "torch_export/policy.pt2", "verify.py"]
     record = json.loads((tmp_path / "p" / "artifact.json").read_text())
-    assert record["targets"]["onnx"] == {"status": "unsupported", "options": {"atol": 1e-5, "rtol": 1e-5, "opset": 18}}
+    assert record["targets"]["onnx"]["status"] == "unsupported"
+    assert "bessel_j0" in record["targets"]["onnx"]["message"]
+    assert "file" not in record["targets"]["onnx"]
 
 
 IMPOSSIBLE = {"onnx": onnx_target.Options(atol=1e-30, rtol=0.0)}
 
 
-def test_a_file_that_differs_is_not_kept(exported: Exported, tmp_path: Path) -> None:
+def test_a_file_that_differs_is_not_kept(exported: Exported, tmp_path: Path, export_policy: Exporter) -> None:
     report = export_policy(exported.snapshot, "p", targets=IMPOSSIBLE, out_dir=tmp_path)
     (row,) = report.rows
     assert (row.status, row.file, report.folder) == ("mismatch", "", None)
@@ -302,13 +312,13 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {name: (folder / name).read_bytes() for name in files_in(folder)}
 
 
-def test_a_failure_leaves_the_older_artifact_alone(exported: Exported, tmp_path: Path) -> None:
+def test_a_failure_leaves_the_older_artifact_alone(exported: Exported, tmp_path: Path, export_policy: Exporter) -> None:
     before = copied(exported, tmp_path)
     assert not export_policy(exported.snapshot, "p0", targets=IMPOSSIBLE, out_dir=tmp_path).ok
     assert contents(tmp_path) == before
 
 
-def test_the_same_policy_keeps_its_other_targets(exported: Exported, tmp_path: Path) -> None:
+def test_the_same_policy_keeps_its_other_targets(exported: Exported, tmp_path: Path, export_policy: Exporter) -> None:
     before = copied(exported, tmp_path)
     looser = {"onnx": onnx_target.Options(atol=1e-4)}
     assert export_policy(exported.snapshot, "p0", targets=looser, out_dir=tmp_path).ok
@@ -319,14 +329,14 @@ def test_the_same_policy_keeps_its_other_targets(exported: Exported, tmp_path: P
     assert targets["onnx"]["options"]["atol"] == 1e-4
 
 
-def test_another_policy_replaces_all_of_it(exported: Exported, tmp_path: Path) -> None:
+def test_another_policy_replaces_all_of_it(exported: Exported, tmp_path: Path, export_policy: Exporter) -> None:
     copied(exported, tmp_path)
     other = snapshot_of(policy_of("dqn.DQNModule", unbounded(4), Discrete(2)))
     assert export_policy(other, "p0", targets=ONNX, out_dir=tmp_path).ok
-    assert files_in(tmp_path) == ["p0/artifact.json", "p0/onnx/policy.onnx"]
+    assert files_in(tmp_path / "p0") == [*BESIDE, "onnx/policy.onnx", "verify.py"]
 
 
-def test_other_folders_are_not_replaced(tmp_path: Path) -> None:
+def test_other_folders_are_not_replaced(tmp_path: Path, export_policy: Exporter) -> None:
     (tmp_path / "p").mkdir()
     (tmp_path / "p" / "thesis.txt").write_text("years of work")
     snapshot = snapshot_of(policy_of("dqn.DQNModule", unbounded(4), Discrete(2)))
@@ -335,7 +345,7 @@ def test_other_folders_are_not_replaced(tmp_path: Path) -> None:
     assert files_in(tmp_path) == ["p/thesis.txt"]
 
 
-def test_a_file_in_the_way_of_the_folder(tmp_path: Path) -> None:
+def test_a_file_in_the_way_of_the_folder(tmp_path: Path, export_policy: Exporter) -> None:
     (tmp_path / "taken").write_text("")
     snapshot = snapshot_of(policy_of("dqn.DQNModule", unbounded(4), Discrete(2)))
     with pytest.raises(ArtifactError):
@@ -343,30 +353,31 @@ def test_a_file_in_the_way_of_the_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("policy_id", ["../p", "", "con"])
-def test_ids_that_name_no_folder(policy_id: str, tmp_path: Path) -> None:
+def test_ids_that_name_no_folder(policy_id: str, tmp_path: Path, export_policy: Exporter) -> None:
     snapshot = snapshot_of(policy_of("dqn.DQNModule", unbounded(4), Discrete(2)))
     with pytest.raises(IdError):
         export_policy(snapshot, policy_id, targets=ONNX, out_dir=tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_unknown_target(tmp_path: Path) -> None:
+def test_an_unknown_target(tmp_path: Path, export_policy: Exporter) -> None:
     snapshot = snapshot_of(policy_of("dqn.DQNModule", unbounded(4), Discrete(2)))
     with pytest.raises(ConfigError, match="did you mean onnx"):
         export_policy(snapshot, "p", targets={"onx": onnx_target.Options()}, out_dir=tmp_path)
 
 
-def test_a_missing_package_is_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_unavailable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, export_policy: Exporter
+) -> None:
     monkeypatch.setitem(sys.modules, "onnxscript", None)
     snapshot = snapshot_of(policy_of("dqn.DQNModule", unbounded(4), Discrete(2)))
-    asked: list[str] = []
-    report = export_policy(snapshot, "p", targets=ONNX, out_dir=tmp_path, on_target=asked.append)
+    report = export_policy(snapshot, "p", targets=ONNX, out_dir=tmp_path)
     (row,) = report.rows
-    assert (row.status, asked, report.folder) == ("unavailable", ["onnx"], None)
+    assert (row.status, report.folder) == ("unavailable", None)
     assert "pip install onnxscript" in row.message
 
 
-def test_weights_that_are_no_numbers_fail(tmp_path: Path) -> None:
+def test_weights_that_are_no_numbers_fail(tmp_path: Path, export_policy: Exporter) -> None:
     policy = policy_of("dqn.DQNModule", unbounded(4), Discrete(2))
     with torch.no_grad():
         policy.module.get_parameter("q.weight")[0, 0] = torch.nan

@@ -21,7 +21,7 @@ from rlpipe.exporters.reference import Reference
 from rlpipe.exporters.targets import onnx as target
 from rlpipe.exporters.verify import Verification, verify
 from rlpipe.snapshot.spaces import Box, Discrete
-from tests.exporters.graphs import Example, normalised, unbounded
+from tests.exporters.graphs import Example, Normalised, normalised, unbounded
 
 TOLERANCE = Tolerance(atol=1e-5, rtol=1e-5)
 Mutate = Callable[[Any], None]
@@ -182,6 +182,78 @@ def test_every_seeded_bug_is_caught(model: Any, truth: Reference, bug: Mutate, s
     assert found.status == status
     assert found.message
     assert (found.max_error > 1e-5) == (status == "mismatch")
+
+
+class ClipsFirst(Normalised):
+    """Clips the observation where its normal form should be clipped."""
+
+    def forward(self, obs: torch.Tensor) -> torch.Tensor:
+        return torch.clamp(self.net((torch.clamp(obs, -10.0, 10.0) - self.mean) / self.std), -1.0, 1.0)
+
+
+class ScalesFirst(Normalised):
+    """Divides before it subtracts."""
+
+    def forward(self, obs: torch.Tensor) -> torch.Tensor:
+        return torch.clamp(self.net(torch.clamp(obs / self.std - self.mean, -10.0, 10.0)), -1.0, 1.0)
+
+
+class ClipsTheDecisionFirst(Normalised):
+    """Clips before the last layer instead of behind it."""
+
+    def forward(self, obs: torch.Tensor) -> torch.Tensor:
+        normal = torch.clamp((obs - self.mean) / self.std, -10.0, 10.0)
+        return self.net[4](torch.clamp(self.net[:4](normal), -1.0, 1.0)) / 8
+
+
+class Squashed(nn.Module):
+    """Tanh, then unscaled to bounds of -1 to 3."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Linear(24, 6)
+
+    def forward(self, obs: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(self.net(obs)) * 2 + 1
+
+
+class UnscalesFirst(Squashed):
+    """The other way round."""
+
+    def forward(self, obs: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(self.net(obs) * 2 + 1)
+
+
+class UnscalesThenClips(Squashed):
+    """The right numbers, clipped to the bounds of before."""
+
+    def forward(self, obs: torch.Tensor) -> torch.Tensor:
+        return (torch.tanh(self.net(obs)) * 2 + 1).clamp(-1.0, 2.999)
+
+
+ORDERS = [
+    (Normalised, ClipsFirst, 1.0),
+    (Normalised, ScalesFirst, 1.0),
+    (Normalised, ClipsTheDecisionFirst, 1.0),
+    (Squashed, UnscalesFirst, 3.0),
+    (Squashed, UnscalesThenClips, 3.0),
+]
+
+
+@pytest.mark.parametrize(("right", "wrong", "high"), ORDERS, ids=[wrong.__name__ for _, wrong, _ in ORDERS])
+def test_stages_in_another_order_are_caught(
+    right: type[nn.Module], wrong: type[nn.Module], high: float, tmp_path: Path
+) -> None:
+    examples = []
+    for kind in (right, wrong):
+        torch.manual_seed(0)
+        examples.append(Example(kind().eval(), unbounded(24), Box.uniform(-1, high, (6,))))
+    file = tmp_path / "policy.onnx"
+    with captured():
+        target.export(examples[1].traced(), file, target.Options(), {})
+    found = verify(target, file, examples[0].signature, examples[0].reference(), TOLERANCE)
+    assert found.status == "mismatch"
+    assert found.max_error > 1e-4
 
 
 def test_a_frozen_batch_is_named(model: Any, truth: Reference, tmp_path: Path) -> None:

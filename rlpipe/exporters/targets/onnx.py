@@ -28,11 +28,13 @@ class Options:
     Attributes:
         atol: Absolute tolerance of the verification.
         rtol: Relative tolerance of the verification.
+        timeout: Seconds after which the export is ended.
         opset: Version of the operator set; 18 runs on ONNX Runtime 1.14 and newer.
     """
 
     atol: float = 1e-5
     rtol: float = 1e-5
+    timeout: float = 600.0
     opset: int = 18
 
     def __post_init__(self) -> None:

@@ -28,10 +28,12 @@ class Options:
     Attributes:
         atol: Absolute tolerance of the verification.
         rtol: Relative tolerance of the verification.
+        timeout: Seconds after which the export is ended.
     """
 
     atol: float = 1e-5
     rtol: float = 1e-5
+    timeout: float = 600.0
 
     def __post_init__(self) -> None:
         """Check the values."""

@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any
 from rich.console import RenderableType
 
 from rlpipe.errors import ConfigError
+from rlpipe.exporters.export import Candidate, Order, export_policies
 from rlpipe.pipeline import tables
 from rlpipe.pipeline.choose import completed, renamed
+from rlpipe.pipeline.closed_loop import ClosedLoop
 from rlpipe.pipeline.environment import with_env
 from rlpipe.pipeline.inspect import untrained
 from rlpipe.pipeline.lift import policies_of
 from rlpipe.pipeline.locate import reading_path
-from rlpipe.pipeline.progress import Progress
+from rlpipe.pipeline.progress import Progress, Step
 from rlpipe.pipeline.provenance import provenance
-from rlpipe.pipeline.recorded import Recording, record
+from rlpipe.pipeline.recorded import Recording, record, recorded_env
 from rlpipe.pipeline.reports import MadeArtifacts, Report
 from rlpipe.pipeline.settings import RunSettings
 from rlpipe.pipeline.sources import open_source, read_tree
@@ -27,16 +29,19 @@ from rlpipe.snapshot.snapshot import Snapshot
 if TYPE_CHECKING:
     from rlpipe.exporters.report import ExportReport, TargetReport
 
-USES = frozenset({"source", "checkpoint.path", "select", "rename", "export", "artifact_path", "env", "trust"})
+USES = frozenset(
+    {"source", "checkpoint.path", "select", "rename", "export", "artifact_path", "artifact", "env", "trust"}
+)
 DEFAULT_OUT_DIR = "outputs/artifacts"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExportTaskReport(Report):
-    """What was exported; ok if every artifact was written and proven.
+    """What was exported; ok if every artifact that is required was written and proven.
 
     Attributes:
         out_dir: Where the folders of the policies are.
+        required: The targets that count; None: all.
         exports: One for each policy.
         recordings: Policy id -> what became of observations from its environment.
     """
@@ -44,12 +49,13 @@ class ExportTaskReport(Report):
     task = "export"
     out_dir: str
     exports: tuple[ExportReport, ...]
+    required: tuple[str, ...] | None = None
     recordings: Mapping[str, Recording]
 
     @property
     def ok(self) -> bool:
-        """Whether every target of every policy is ok."""
-        return all(export.ok for export in self.exports)
+        """Whether every target that is required is ok for every policy."""
+        return all(export.fulfils(self.required) for export in self.exports)
 
     def body(self) -> dict[str, Any]:
         """Rows by policy."""
@@ -107,36 +113,46 @@ def run(settings: RunSettings, *, progress: Progress) -> ExportTaskReport:
     policies = policies_of(renamed(tree, settings.rename))
     out_dir = Path(settings.artifact_path or settings.out_dir or DEFAULT_OUT_DIR)
     recordings = {policy_id: record(policy, settings.env) for policy_id, policy in policies.items()}
+    candidates = [_candidate(policy, policy_id, settings, recordings) for policy_id, policy in policies.items()]
     with progress.bar(len(policies) * len(targets)) as step:
-        exports = tuple(
-            _export(policies[policy_id], policy_id, settings, out_dir, recordings[policy_id], step)
-            for policy_id in policies
-        )
+        exports = _exported(candidates, settings, out_dir, step)
     fresh = untrained(policy_id for policy_id, policy in policies.items() if policy.metadata.get("trained") is False)
     return ExportTaskReport(
         source=source.facts,
         warnings=(*source.notes, *notes, *fresh),
         out_dir=out_dir.as_posix(),
         exports=exports,
+        required=settings.export.require,
         recordings=recordings,
     )
 
 
-def _export(
-    policy: Snapshot, policy_id: str, settings: RunSettings, out_dir: Path, recording: Recording, step: Any
-) -> ExportReport:
-    from rlpipe.exporters.export import export_policy
+def _candidate(
+    policy: Snapshot, policy_id: str, settings: RunSettings, recordings: Mapping[str, Recording]
+) -> Candidate:
+    # Where nothing could be recorded, nothing can act.
+    env_id = (settings.env or recorded_env(policy.metadata)) if recordings[policy_id].observations is not None else None
+    return Candidate(
+        policy_id=policy_id,
+        snapshot=policy,
+        recorded=recordings[policy_id].observations,
+        provenance={**provenance(settings), "policy": dict(policy.metadata)},
+        loop=ClosedLoop(policy, policy_id, env_id, settings.trust) if env_id else None,
+    )
 
-    return export_policy(
-        policy,
-        policy_id,
+
+def _exported(
+    candidates: Sequence[Candidate], settings: RunSettings, out_dir: Path, step: Step
+) -> tuple[ExportReport, ...]:
+    order = Order(
         targets=settings.export.targets,
         out_dir=out_dir,
-        extra_observations=recording.observations,
-        provenance={**provenance(settings), "policy": dict(policy.metadata)},
+        labels=settings.labels,
         trust=settings.trust,
-        on_target=lambda target_id: step(f"{policy_id} {target_id}"),
+        jobs=settings.export.jobs,
+        on_target=lambda policy_id, target_id: step(f"{policy_id} {target_id}"),
     )
+    return export_policies(candidates, order)
 
 
 def _difference(row: TargetReport) -> str:

@@ -5,6 +5,7 @@ No torch for checkpoints; an artifact is run by its own runtime.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -15,17 +16,20 @@ from rich.console import RenderableType
 
 from rlpipe.checkpoint.verify import Finding, VerifyReport, verify_checkpoint
 from rlpipe.errors import ArtifactError, RlpipeError, UnsafePayloadError
-from rlpipe.exporters.artifact import open_artifact
+from rlpipe.exporters.artifact import Artifact, open_artifact
+from rlpipe.exporters.companions.verify_main import damaged, replayed
+from rlpipe.exporters.target import acts
 from rlpipe.pipeline import tables
-from rlpipe.pipeline.artifacts import ArtifactFolder, artifacts_at
+from rlpipe.pipeline.artifacts import ArtifactFolder, folders_below
 from rlpipe.pipeline.choose import chosen_ids
+from rlpipe.pipeline.junit import Case, write_junit
 from rlpipe.pipeline.locate import ARTIFACT, CHECKPOINT, Located, locate, reading_path
 from rlpipe.pipeline.progress import Progress, Step
 from rlpipe.pipeline.reports import Report
 from rlpipe.pipeline.settings import RunSettings
 from rlpipe.pipeline.sources import CheckpointSource, ForeignSource
 
-USES = frozenset({"source", "checkpoint.path", "select.policy_ids", "trust"})
+USES = frozenset({"source", "checkpoint.path", "select.policy_ids", "trust", "verify"})
 READS_ARTIFACTS = True
 BATCHES = (1, 2, 7)
 
@@ -50,6 +54,11 @@ class Check:
     def ok(self) -> bool:
         """Whether nothing is wrong."""
         return self.verdict == "ok"
+
+    @property
+    def problem(self) -> str:
+        """What is wrong in one text; "" if nothing is."""
+        return "" if self.ok else "; ".join([self.verdict, *map(str, self.findings)])
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON."""
@@ -92,6 +101,15 @@ def run(settings: RunSettings, *, progress: Progress) -> VerifyTaskReport:
         RlpipeError: There is nothing to verify.
     """
     located = locate(settings, given=reading_path(settings))
+    started = time.perf_counter()
+    report = _verified(located, settings, progress)
+    if settings.verify.junit is not None:
+        cases = [Case(check.subject, check.problem, check.detail) for check in report.checks]
+        write_junit(Path(settings.verify.junit), located.facts.name, cases, seconds=time.perf_counter() - started)
+    return report
+
+
+def _verified(located: Located, settings: RunSettings, progress: Progress) -> VerifyTaskReport:
     if located.kind == CHECKPOINT:
         return _verify_checkpoint(located, settings)
     if located.kind == ARTIFACT:
@@ -129,24 +147,38 @@ def _check_of(found: VerifyReport, root: Path) -> Check:
 
 
 def _verify_artifacts(located: Located, settings: RunSettings, progress: Progress) -> VerifyTaskReport:
-    folders = artifacts_at(located.path, settings.select)
+    folders = folders_below(located.path)
+    chosen = chosen_ids(settings.select.policy_ids, {folder.policy_id for folder in folders})
+    folders = tuple(folder for folder in folders if folder.policy_id in chosen)
+    ids = [folder.policy_id for folder in folders]
     with progress.bar(sum(len(folder.targets) for folder in folders)) as step:
-        checks = [check for folder in folders for check in _checks(folder, settings.trust, step)]
+        checks = [
+            check
+            for folder in folders
+            for check in _checks(folder, _subject(folder, located.path, ids), settings.trust, step)
+        ]
     return VerifyTaskReport(source=located.facts, warnings=located.notes, checks=tuple(checks))
 
 
-def _checks(folder: ArtifactFolder, trust: tuple[str, ...], step: Step) -> Iterator[Check]:
+def _subject(folder: ArtifactFolder, root: Path, ids: Sequence[str]) -> str:
+    """The policy's id, or the path in the tree where several folders are of one."""
+    return folder.policy_id if ids.count(folder.policy_id) == 1 else folder.folder.relative_to(root).as_posix()
+
+
+def _checks(folder: ArtifactFolder, subject: str, trust: tuple[str, ...], step: Step) -> Iterator[Check]:
+    for path, text in damaged(folder.folder, folder.record.get("files", ())).items():
+        finding = Finding(subject, path, "", text)
+        yield Check(subject=f"{subject}/{path}", verdict="damaged", detail="1 finding", findings=(finding,))
     for target_id in folder.targets:
-        step(f"{folder.policy_id} {target_id}")
-        subject = f"{folder.policy_id}/{target_id}"
+        step(f"{subject} {target_id}")
         try:
-            yield Check(subject=subject, verdict="ok", detail=_act(folder, target_id, trust))
+            yield Check(subject=f"{subject}/{target_id}", verdict="ok", detail=_act(folder, target_id, trust))
         except UnsafePayloadError as error:
             # The hash was checked before the file was to be loaded.
-            yield Check(subject=subject, verdict="ok", detail=f"SHA-256; not run: {error.fix}")
+            yield Check(subject=f"{subject}/{target_id}", verdict="ok", detail=f"SHA-256; not run: {error.fix}")
         except RlpipeError as error:
-            finding = Finding(folder.policy_id, f"{target_id}/{folder.file(target_id).name}", "", _said(error, folder))
-            yield Check(subject=subject, verdict="damaged", detail="1 finding", findings=(finding,))
+            finding = Finding(subject, f"{target_id}/{folder.file(target_id).name}", "", _said(error, folder))
+            yield Check(subject=f"{subject}/{target_id}", verdict="damaged", detail="1 finding", findings=(finding,))
 
 
 def _said(error: RlpipeError, folder: ArtifactFolder) -> str:
@@ -155,19 +187,34 @@ def _said(error: RlpipeError, folder: ArtifactFolder) -> str:
 
 
 def _act(folder: ArtifactFolder, target_id: str, trust: tuple[str, ...]) -> str:
-    """Open an artifact, which checks its hash, and let it act on a few observations."""
+    """Check the files of a target and let it act: on the golden vectors, and on a few samples of the space."""
+    if not acts(target_id):
+        found = damaged(folder.folder, folder.target(target_id)["files"])
+        if found:
+            raise ArtifactError("; ".join(f"{path} {text}" for path, text in found.items()))
+        return "SHA-256; it holds weights and does not act"
     artifact = open_artifact(folder.folder, target=target_id, trust=trust)
+    try:
+        status, detail = replayed(folder.folder, artifact.run, folder.target(target_id)["options"])
+    except (OSError, ValueError, KeyError) as error:
+        status, detail = "failed", f"golden vectors that cannot be read: {error}"
+    if status != "ok":
+        raise ArtifactError(detail, fix="take another copy of the folder, or export again")
+    _require_contained(artifact, folder.file(target_id))
+    return f"SHA-256, {detail}, actions at batches {', '.join(map(str, BATCHES))}"
+
+
+def _require_contained(artifact: Artifact, file: Path) -> None:
     for size in BATCHES:
         observations = artifact.observation_space.sample(size, np.random.default_rng(size))
         actions = artifact.compute_actions(observations)
         if not artifact.action_space.contains(actions):
             raise ArtifactError(
-                f"{folder.file(target_id)} gives actions that are not in the action space",
+                f"{file} gives actions that are not in the action space",
                 expected=artifact.action_space.describe(),
                 found=" ".join(repr(actions).split())[:120],
                 fix="export it again",
             )
-    return f"SHA-256, signature, actions at batches {', '.join(map(str, BATCHES))}"
 
 
 def _verify_foreign(located: Located, settings: RunSettings) -> VerifyTaskReport:

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +11,11 @@ import onnxruntime
 import pytest
 
 import rlpipe
+from rlpipe.checkpoint.reader import read_checkpoint
+from rlpipe.checkpoint.writer import write_checkpoint
 from rlpipe.errors import ConfigError, SelectionError
-from rlpipe.exporters.targets import onnx
+from rlpipe.exporters.labels import Labels
+from rlpipe.exporters.targets import onnx, torch_export
 from rlpipe.pipeline.reports import Report
 from rlpipe.pipeline.runner import run
 from rlpipe.pipeline.settings import (
@@ -104,6 +109,46 @@ def test_a_foreign_file_straight_to_an_artifact(run_task: Runner, tmp_path: Path
         session = onnxruntime.InferenceSession(str(tmp_path / "r/walker/onnx/policy.onnx"))
         (actions,) = session.run(None, {"obs": known["observations"]})
         np.testing.assert_allclose(actions, known["actions"], rtol=0, atol=1e-5)
+
+
+def test_a_policy_that_cannot_be_built_stops_no_other(run_task: Runner, tmp_path: Path, checkpoint: Path) -> None:
+    shutil.copytree(checkpoint, tmp_path / "a")
+    own = tmp_path / "a/policies/p1"
+    policy = read_checkpoint(own)
+    module = {**policy.spec.config["module"], "class": "mine.Net"}
+    lost = replace(policy, spec=replace(policy.spec, config={**policy.spec.config, "module": module}))
+    tree = read_checkpoint(tmp_path / "a")
+    container = tree.children["policies"]
+    changed = replace(container, children={**container.children, "p1": lost})
+    write_checkpoint(replace(tree, children={**tree.children, "policies": changed}), tmp_path / "b")
+    report = run_task("export", source=SourceSettings(path="b"), export=ONNX, artifact_path="made")
+    rows = {policy["policy_id"]: policy["targets"][0] for policy in report.to_json()["policies"]}
+    assert [rows[name]["status"] for name in ("p0", "p1", "p2")] == ["ok", "failed", "ok"]
+    assert "mine.Net" in rows["p1"]["message"]
+    assert sorted(path.name for path in (tmp_path / "made").iterdir()) == ["p0", "p2"]
+    assert report.exit_code == 1
+
+
+def test_what_is_required_decides(run_task: Runner, tmp_path: Path, checkpoint: Path) -> None:
+    targets = {"onnx": onnx.Options(), "torch_export": torch_export.Options(timeout=0.001)}
+    for required, code in ((("onnx",), 0), (("torch_export",), 1), (None, 1)):
+        report = run_task(
+            "export",
+            source=SourceSettings(path=str(checkpoint)),
+            select=SelectSettings(policy_ids=("p1",)),
+            export=ExportSettings(targets=targets, require=required),
+            artifact_path="made",
+        )
+        rows = report.to_json()["policies"][0]["targets"]
+        assert [row["status"] for row in rows] == ["ok", "failed"]
+        assert report.exit_code == code
+
+
+def test_names_have_to_fit(run_task: Runner, checkpoint: Path) -> None:
+    with pytest.raises(ConfigError, match=r"artifact.names does not fit p0"):
+        run_task(
+            "export", source=SourceSettings(path=str(checkpoint)), export=ONNX, labels=Labels(names={"obs": ("a",)})
+        )
 
 
 def test_no_target_and_no_such_policy(run_task: Runner, tmp_path: Path, checkpoint: Path) -> None:

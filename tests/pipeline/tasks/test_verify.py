@@ -3,12 +3,14 @@ from __future__ import annotations
 import io
 import shutil
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import h5py
+import numpy as np
 import pytest
 
 from rlpipe.errors import CheckpointNotFoundError, ForeignFormatError, SelectionError
-from rlpipe.pipeline.settings import SelectSettings, SourceSettings
+from rlpipe.pipeline.settings import SelectSettings, SourceSettings, VerifySettings
 from rlpipe.pipeline.tables import show
 from tests.pipeline.checkpoints import Runner
 
@@ -89,6 +91,33 @@ def test_artifacts(run_task: Runner, tmp_path: Path, artifacts: Path) -> None:
     (finding,) = checks[2]["findings"]
     assert (finding["component"], finding["file"]) == ("p2", "torch_export/policy.pt2")
     assert "is missing" in finding["message"]
+
+
+def test_artifacts_replay_their_golden_vectors(run_task: Runner, tmp_path: Path, artifacts: Path) -> None:
+    shutil.copytree(artifacts / "p0", tmp_path / "p0")
+    (check,) = run_task("verify", source=SourceSettings(path="p0")).to_json()["checks"]
+    assert "64 golden vectors, largest difference" in check["detail"]
+    with np.load(tmp_path / "p0/golden.npz") as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    arrays["outputs/action"] = 1 - arrays["outputs/action"]
+    np.savez(tmp_path / "p0/golden.npz", allow_pickle=False, **arrays)
+    report = run_task("verify", source=SourceSettings(path="p0"))
+    verdicts = [check["verdict"] for check in report.to_json()["checks"]]
+    assert verdicts == ["was changed or damaged", "action: 64 of 64 golden vectors differ, by up to 1.0e+00"]
+
+
+def test_a_tree_of_artifacts_and_junit(run_task: Runner, tmp_path: Path, artifacts: Path) -> None:
+    for night in ("mon", "tue"):
+        shutil.copytree(artifacts / "p0", tmp_path / "nightly" / night / "p0")
+    flip(tmp_path / "nightly/tue/p0/onnx/policy.onnx", at=100)
+    report = run_task(
+        "verify", source=SourceSettings(path="nightly"), verify=VerifySettings(junit="made/out.xml"), out_dir="run"
+    )
+    assert report.exit_code == 1
+    suite = ET.parse(tmp_path / "made/out.xml").getroot()
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+    assert [case.get("name") for case in suite] == ["mon/p0/onnx", "tue/p0/onnx"]
+    assert [len(case.findall("failure")) for case in suite] == [0, 1]
 
 
 def test_nothing_to_verify(run_task: Runner, tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""What lies beside an artifact's files: scripts, golden vectors and a page for people, made from the record alone."""

@@ -1,0 +1,129 @@
+"""Proves the artifacts in this folder again: hashes of all files, then golden vectors through each target.
+
+    python verify.py               every target whose runtime is installed
+    python verify.py onnx c99      these, which have to run
+
+It needs Python, numpy and the runtime of a target, and may be copied anywhere with its folder. Exit code 0: all that
+was checked is as it was when it was exported. 1: it is not, or nothing could be run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ALONE = 8
+"""So many golden vectors are asked one by one too."""
+
+LOADERS: dict[str, Any] = {}
+checked: Any = None
+# -- loaders --
+
+
+def main(folder: Path, words: list[str]) -> int:
+    """Check a folder; prints a line for each file that differs and each target."""
+    record = json.loads((folder / "artifact.json").read_text(encoding="utf-8"))
+    kept = {name: entry for name, entry in record["targets"].items() if entry["status"] in ("ok", "degraded")}
+    bad = [f"there is no target {word}" for word in words if word not in kept]
+    bad += [f"{path}: {text}" for path, text in damaged(folder, record["files"]).items()]
+    proven = 0
+    for name, entry in sorted(kept.items()):
+        if words and name not in words:
+            continue
+        status, detail = verified(folder, record, name, entry)
+        print(f"{name:14} {status:8} {detail}")  # noqa: T201
+        proven += status == "ok"
+        bad += [name] if status == "failed" or (words and status != "ok") else []
+    for text in bad:
+        print(f"failed: {text}", file=sys.stderr)  # noqa: T201
+    return 0 if proven and not bad else 1
+
+
+def verified(folder: Path, record: Any, name: str, entry: Any) -> tuple[str, str]:
+    """What became of one target: "ok", "failed" or "not run", and why."""
+    found = damaged(folder, entry["files"])
+    if found:
+        return "failed", "; ".join(f"{path} {text}" for path, text in found.items())
+    if name not in LOADERS:
+        return "ok", "SHA-256 of every file; it holds arrays and does not act by itself"
+    try:
+        step = LOADERS[name](str(folder / entry["file"]))
+    except (ImportError, FileNotFoundError) as error:
+        return "not run", f"its runtime is not installed: {error}"
+    except Exception as error:  # noqa: BLE001 - whatever the runtime says
+        return "failed", f"it cannot be loaded: {type(error).__name__}: {error}"
+    return replayed(folder, checked(step, record["signature"]["inputs"]), entry["options"])
+
+
+def replayed(folder: Path, step: Any, options: Any) -> tuple[str, str]:
+    """Golden vectors through a loaded artifact, all at once and one by one."""
+    with np.load(folder / "golden.npz", allow_pickle=False) as archive:
+        sides = [
+            {name.partition("/")[2]: archive[name] for name in archive.files if name.startswith(side)}
+            for side in ("inputs/", "outputs/")
+        ]
+    inputs, outputs = sides
+    count = len(next(iter(inputs.values())))
+    spans = [slice(0, count), *(slice(row, row + 1) for row in range(min(ALONE, count)))]
+    largest = 0.0
+    for span in spans:
+        try:
+            found = step({name: array[span] for name, array in inputs.items()})
+        except Exception as error:  # noqa: BLE001 - whatever the runtime says
+            return "failed", f"{type(error).__name__}: {error}"
+        expected = {name: array[span] for name, array in outputs.items()}
+        difference, problem = differing(expected, found, options, scales(outputs))
+        largest = max(largest, difference)
+        if problem:
+            return "failed", problem
+    return "ok", f"{count} golden vectors, largest difference {largest:.1e}"
+
+
+def differing(expected: Any, found: Any, options: Any, scale: Any) -> tuple[float, str]:
+    """Largest difference of any output, and what is wrong with the first that differs, or ""."""
+    largest, text = 0.0, ""
+    for name, array in expected.items():
+        other = np.asarray(found[name]) if name in found else np.zeros(0)
+        if other.shape != array.shape or other.dtype != array.dtype:
+            return float("inf"), f"{name}: {other.dtype} {list(other.shape)}, not {array.dtype} {list(array.shape)}"
+        error = np.abs(array.astype(np.float64) - other.astype(np.float64))
+        near = error <= allowed(array, options, scale[name])
+        largest = max(largest, float(np.max(error, initial=0.0)))
+        if not near.all() and not text:
+            rows = int((~near).reshape(len(near), -1).any(axis=1).sum())
+            text = f"{name}: {rows} of {len(near)} golden vectors differ, by up to {float(np.max(error)):.1e}"
+    return largest, text
+
+
+def scales(outputs: Any) -> dict[str, Any]:
+    """How large each element of the actions is, at least 1."""
+    return {name: np.maximum(1, np.abs(array.astype(np.float64)).max(axis=0)) for name, array in outputs.items()}
+
+
+def allowed(array: Any, options: Any, scale: Any) -> Any:
+    """What each number may differ by: nothing for whole numbers, a unit in the last place more for narrow types."""
+    if array.dtype.kind != "f":
+        return np.zeros(array.shape)
+    coarse = float(np.finfo(array.dtype).eps) if array.dtype.itemsize < 4 else 0.0
+    return options["atol"] * scale + (options["rtol"] + coarse) * np.abs(array.astype(np.float64))
+
+
+def damaged(folder: Path, files: Any) -> dict[str, str]:
+    """Path -> what is wrong, of the files that are not the ones that were exported."""
+    found = {}
+    for file in files:
+        path = folder / file["path"]
+        if not path.is_file():
+            found[file["path"]] = "is missing"
+        elif hashlib.sha256(path.read_bytes()).hexdigest() != file["sha256"]:
+            found[file["path"]] = "was changed or damaged"
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(__file__).resolve().parent, sys.argv[1:]))
