@@ -14,6 +14,8 @@ from rlpipe.pipeline.settings import RunSettings
 _SETTINGS = {
     "policy_ids": "select.policy_ids",
     "artifact.path": "artifact_path",
+    "artifact.names": "labels.names",
+    "artifact.metadata": "labels.metadata",
     "module": "algorithm",
     "task.steps": "steps",
     "checkpoint": "checkpoint.backend",

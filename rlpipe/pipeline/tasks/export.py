@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rlpipe.exporters.report import ExportReport, TargetReport
 
 USES = frozenset(
-    {"source", "checkpoint.path", "select", "rename", "export", "artifact_path", "artifact", "env", "trust"}
+    {"source", "checkpoint.path", "select", "rename", "export", "artifact_path", "labels", "env", "trust"}
 )
 DEFAULT_OUT_DIR = "outputs/artifacts"
 
