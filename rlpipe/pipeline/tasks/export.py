@@ -115,6 +115,7 @@ def run(settings: RunSettings, *, progress: Progress) -> ExportTaskReport:
     fresh = untrained(policy_id for policy_id, policy in policies.items() if policy.metadata.get("trained") is False)
     return ExportTaskReport(
         source=source.facts,
+        notes=source.report.confirmed,
         warnings=(*source.notes, *notes, *fresh),
         out_dir=out_dir.as_posix(),
         exports=exports,
