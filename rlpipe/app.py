@@ -49,6 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code.
     """
     _never_fail_to_print()
+    _find_packages_here()
     try:
         command = read(sys.argv[1:] if argv is None else argv)
     except RlpipeError as error:
@@ -155,6 +156,7 @@ def _run_job(config: DictConfig, *, tracebacks: bool) -> int:
     try:
         report = _report(config, out_dir)
     except (Exception, KeyboardInterrupt, SystemExit) as error:
+        _print_attached(error)
         code = _tell(error, tracebacks=tracebacks)
         directories.write_failure(
             out_dir,
@@ -206,6 +208,14 @@ def _print(report: Report) -> bool:
     return _delivered(lambda: tables.show(report.render(), sys.stdout))
 
 
+def _print_attached(error: BaseException) -> None:
+    """Show what was done before the error."""
+    from rlpipe.pipeline.reports import attached
+
+    if (report := attached(error)) is not None:
+        _print(report)
+
+
 def _delivered(write: Callable[[], object]) -> bool:
     """Whether stdout took all that it wanted: a reader that stops listening is no failure."""
     try:
@@ -255,6 +265,13 @@ def _errors_of_hydra() -> Iterator[None]:
         del os.environ[TRACEBACKS]
         if before is not None:
             os.environ[TRACEBACKS] = before
+
+
+def _find_packages_here() -> None:
+    """Let the installed script find packages in the working directory, as `python -m rlpipe` does, but last."""
+    here = str(Path.cwd())
+    if not sys.flags.safe_path and here not in sys.path and "" not in sys.path:
+        sys.path.append(here)
 
 
 def _never_fail_to_print() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import signal
@@ -66,6 +67,25 @@ def test_a_wrong_command_is_told_before_anything_is_made(
 def test_the_version_is_that_of_rlpipe(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("rlpipe 0.")
+
+
+def test_packages_of_the_working_directory_are_found_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "json.py").write_text("raise SystemExit(9)\n")
+    (tmp_path / "mynet.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
+    assert main(["--version"]) == 0
+    assert sys.path[-1] == str(tmp_path)
+    assert importlib.util.find_spec("mynet") is not None
+
+
+@pytest.mark.slow
+def test_a_pipeline_that_fails_shows_what_it_did_before(tmp_path: Path) -> None:
+    steps = "task.steps=[info,evaluate]"
+    run = rlpipe("task=pipeline", steps, "env=Nowhere-v0", "policy_ids=[p0]", cwd=tmp_path)
+    assert run.code == 2
+    assert "1. info: ok" in run.out
+    assert "step 2, evaluate" in run.err
 
 
 def test_an_own_folder_that_shadows_an_option_is_warned_about(

@@ -181,8 +181,10 @@ def _export(node: Node, findings: Findings, *, is_needed: bool) -> ExportSetting
         known = ", ".join(target_ids())
         findings.add("export", expected=f"at least one of {known}", found="none", fix="write 'export=[onnx]'")
     require = choices("export.require", node.get("require"), findings, among=target_ids(), of="targets")
-    given = node.get("require") if isinstance(node.get("require"), list) else []
-    if absent := sorted({name for name in given if name in target_ids()} - set(chosen)):
+    wanted = node.get("require")
+    if absent := sorted(
+        {name for name in (wanted if isinstance(wanted, list) else []) if name in target_ids()} - set(chosen)
+    ):
         fix = f"select it: 'export=[{','.join(sorted({*chosen, *absent}))}]'"
         findings.add("export.require", expected="targets that are selected", found=", ".join(absent), fix=fix)
     return ExportSettings(

@@ -22,11 +22,18 @@ class ImportReport:
         imported: Names in the file that went into the snapshot.
         skipped: (name in the file, why it was left out).
         notes: Sentences for people about choices that the importer made.
+        confirmed: Those of the notes that only say that all is as it should be.
     """
 
     imported: tuple[str, ...]
     skipped: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
+    confirmed: tuple[str, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The notes that the reader should act on or at least know."""
+        return tuple(note for note in self.notes if note not in self.confirmed)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,6 +12,7 @@ from rich.console import RenderableType
 from rlpipe.errors import ArtifactError
 from rlpipe.exporters.artifact import artifact_folders, is_artifact
 from rlpipe.exporters.record import RECORD_NAME, read_record, targets_of
+from rlpipe.exporters.signature import Signature
 from rlpipe.pipeline import tables
 from rlpipe.pipeline.choose import chosen_ids
 from rlpipe.pipeline.inspect import stage_text, untrained
@@ -19,6 +20,8 @@ from rlpipe.pipeline.locate import Located
 from rlpipe.pipeline.reports import Report
 from rlpipe.pipeline.settings import SelectSettings
 from rlpipe.snapshot.spaces import describe, from_json
+
+_COLUMNS = ("policy", "target", "file", "size", "difference", "tolerance", "fingerprint")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,14 +127,13 @@ class ArtifactInfoReport(Report):
                 target_id,
                 folder.file(target_id).as_posix(),
                 tables.size(int(folder.target(target_id)["size"])),
+                *_proof(folder.target(target_id)),
                 folder.fingerprint,
             )
             for folder in self.folders
             for target_id in folder.targets
         ]
-        parts: list[RenderableType] = [
-            tables.table("policy", "target", "file", "size", "fingerprint", rows=rows, right=("size",))
-        ]
+        parts: list[RenderableType] = [tables.table(*_COLUMNS, rows=rows, right=("size", "difference", "tolerance"))]
         for folder in self.folders:
             parts += ["", tables.line(folder.policy_id, style="bold"), tables.facts(_facts(folder.record))]
         return parts
@@ -144,10 +146,23 @@ def describe_artifacts(located: Located, chosen: SelectSettings) -> ArtifactInfo
     return ArtifactInfoReport(source=located.facts, folders=folders, warnings=warnings)
 
 
+def _proof(target: Mapping[str, Any]) -> tuple[str, str]:
+    """The largest difference from the policy that was measured, and the one that was allowed."""
+    return _number(target.get("verification", {}).get("max_error")), _number(target.get("options", {}).get("atol"))
+
+
+def _number(value: Any) -> str:
+    return f"{value:.1e}" if isinstance(value, (int, float)) else "-"
+
+
 def _facts(record: Mapping[str, Any]) -> list[tuple[str, object]]:
     stages: Mapping[str, Any] = record.get("stages", {})
     texts = {side: " > ".join(map(stage_text, stages.get(side, ()))) or "none" for side in ("observation", "action")}
+    signature = Signature.from_json(record["signature"])
     return [
+        ("trained", {"True": "yes", "False": "no"}.get(str(record.get("trained")), "not recorded")),
+        ("inputs", "; ".join(spec.describe() for spec in signature.inputs)),
+        ("outputs", "; ".join(spec.describe() for spec in signature.outputs)),
         ("module", record.get("module", "-")),
         ("observations", describe(from_json(record["observation_space"]))),
         ("actions", describe(from_json(record["action_space"]))),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from rlpipe.algorithms.env_runner import EnvSpaces
-from rlpipe.errors import ConfigError
+from rlpipe.errors import ConfigError, UnsafePayloadError
 from rlpipe.exporters.artifact import open_artifact
 from rlpipe.exporters.target import acts
 from rlpipe.pipeline.artifacts import ArtifactFolder, artifacts_at
@@ -53,11 +53,10 @@ def contenders(located: Located, settings: RunSettings) -> tuple[tuple[Contender
     Raises:
         SelectionError: A pattern names none of the policies.
         ConfigError: There is nothing to roll out.
+        UnsafePayloadError: Every artifact could run code when it is loaded, and none is trusted.
     """
     if located.kind == ARTIFACT:
-        folders = artifacts_at(located.path, settings.select)
-        found = tuple(one for folder in folders for one in _of_folder(folder, settings.trust))
-        return found, ()
+        return _of_folders(artifacts_at(located.path, settings.select), settings.trust)
     source = source_at(located, settings.source)
     select = replace(settings.select, roles=settings.select.roles or ("inference",), ties="untie")
     tree = completed(read_tree(source, select, trust=settings.trust), select)
@@ -81,15 +80,31 @@ def _of_policy(policy: Snapshot, policy_id: str, trust: tuple[str, ...]) -> Cont
     )
 
 
-def _of_folder(folder: ArtifactFolder, trust: tuple[str, ...]) -> Iterator[Contender]:
-    for target_id in filter(acts, folder.targets):
-        artifact = open_artifact(folder.folder, target=target_id, trust=trust)
-        yield Contender(
-            policy_id=folder.policy_id,
-            form=target_id,
-            spaces=EnvSpaces(artifact.observation_space, artifact.action_space),
-            env=recorded_env(folder.metadata),
-            fingerprint=folder.fingerprint,
-            trained=folder.record.get("trained"),
-            open=lambda artifact=artifact: artifact.compute_actions,  # type: ignore[misc]
-        )
+def _of_folders(
+    folders: tuple[ArtifactFolder, ...], trust: tuple[str, ...]
+) -> tuple[tuple[Contender, ...], tuple[str, ...]]:
+    """The artifacts that may be loaded, and a note for each of the others."""
+    found: list[Contender] = []
+    refused: dict[str, UnsafePayloadError] = {}
+    for folder in folders:
+        for target_id in filter(acts, folder.targets):
+            try:
+                found.append(_of_artifact(folder, target_id, trust))
+            except UnsafePayloadError as error:
+                refused[f"{folder.policy_id}/{target_id}"] = error
+    if refused and not found:
+        raise next(iter(refused.values()))
+    return tuple(found), tuple(f"left out {name}: {error.subject}; {error.fix}" for name, error in refused.items())
+
+
+def _of_artifact(folder: ArtifactFolder, target_id: str, trust: tuple[str, ...]) -> Contender:
+    artifact = open_artifact(folder.folder, target=target_id, trust=trust)
+    return Contender(
+        policy_id=folder.policy_id,
+        form=target_id,
+        spaces=EnvSpaces(artifact.observation_space, artifact.action_space),
+        env=recorded_env(folder.metadata),
+        fingerprint=folder.fingerprint,
+        trained=folder.record.get("trained"),
+        open=lambda: artifact.compute_actions,
+    )

@@ -206,6 +206,8 @@ def _no_checkpoint(path: Path) -> CheckpointNotFoundError:
     inside = [child.name for child in directories(path) if (child / MANIFEST_NAME).is_file()]
     if inside:
         fix = f"name one of the checkpoints in it: {', '.join(str(path / name) for name in inside[:3])}"
+    elif models := _models(path):
+        fix = f"name the model file in it: {', '.join(str(path / name) for name in models[:3])}"
     elif names:
         fix = "write the checkpoint again: manifest.json is written last, so that a save that was stopped leaves none"
     else:
@@ -213,3 +215,10 @@ def _no_checkpoint(path: Path) -> CheckpointNotFoundError:
     found = f"a directory without it, with {', '.join(names[:5])}" if names else "an empty directory"
     expected = f"a directory with {MANIFEST_NAME}"
     return CheckpointNotFoundError(f"{path} is no checkpoint", expected=expected, found=found, fix=fix)
+
+
+def _models(folder: Path) -> list[str]:
+    """Names of the files in a folder that an importer takes."""
+    known = [importers.resolve(importer_id) for importer_id in importers.ids()]
+    files = sorted(child for child in folder.iterdir() if child.is_file())
+    return [file.name for file in files if any(importer.recognise(file) for importer in known)]

@@ -12,6 +12,8 @@ from rich.console import Group, RenderableType
 from rlpipe.pipeline import tables
 from rlpipe.pipeline.sampled import SAMPLE_LINE, SAMPLE_MARK
 
+_DONE_BEFORE = "done_before"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFacts:
@@ -54,11 +56,13 @@ class Report(ABC):
         task: The task that answered.
         source: Where the policies came from.
         warnings: What the reader should know though nothing failed.
+        notes: What is as it should be and worth a word.
     """
 
     task: ClassVar[str]
     source: SourceFacts
     warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -94,12 +98,25 @@ class Report(ABC):
             "sample": self.source.sample,
             "source": self.source.to_json(),
             "warnings": list(self.warnings),
+            "notes": list(self.notes),
             **self.body(),
         }
 
     def render(self) -> RenderableType:
-        """For people: the source first, then the findings, then the warnings."""
+        """For people: the source first, then the findings, then the notes and warnings."""
         style = "bold yellow" if self.source.sample else ""
+        notes = [tables.line(f"note: {text}") for text in self.notes]
         warnings = [tables.line(f"warning: {text}", style="yellow") for text in self.warnings]
         findings = [tables.marked(part, SAMPLE_MARK) for part in self.tables()] if self.source.sample else self.tables()
-        return Group(tables.line(self.source.headline(), style=style), *findings, *warnings)
+        return Group(tables.line(self.source.headline(), style=style), *findings, *notes, *warnings)
+
+
+def attach(report: Report, error: BaseException) -> None:
+    """Let an error carry the report of what was done before it."""
+    setattr(error, _DONE_BEFORE, report)
+
+
+def attached(error: BaseException) -> Report | None:
+    """What was done before an error, if it carries that."""
+    report: Report | None = getattr(error, _DONE_BEFORE, None)
+    return report

@@ -157,8 +157,8 @@ class ForeignSource:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the importer chose."""
-        return self.report.notes
+        """What the importer chose, but for what is only good news."""
+        return self.report.warnings
 
     def ids(self) -> tuple[str, ...]:
         """The one id that its policy gets."""

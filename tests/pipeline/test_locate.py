@@ -99,3 +99,11 @@ def test_an_id_that_artifacts_do_not_take_is_noted(artifacts: Path) -> None:
     settings = RunSettings(task="info", source=SourceSettings(policy_id="p7"))
     (note,) = locate(settings, given=str(artifacts)).notes
     assert note.startswith("source.policy_id was given, but ")
+
+
+def test_a_folder_that_holds_a_model_names_it(tmp_path: Path, sb3_zip: Path) -> None:
+    shutil.copy(sb3_zip, tmp_path / "best model.zip")
+    (tmp_path / "notes.txt").write_text("")
+    with pytest.raises(CheckpointNotFoundError) as caught:
+        locate(RunSettings(task="info"), given=str(tmp_path))
+    assert caught.value.fix == f"name the model file in it: {tmp_path / 'best model.zip'}"

@@ -29,9 +29,7 @@ from rlpipe.snapshot.snapshot import Snapshot
 if TYPE_CHECKING:
     from rlpipe.exporters.report import ExportReport, TargetReport
 
-USES = frozenset(
-    {"source", "checkpoint.path", "select", "rename", "export", "artifact_path", "labels", "env", "trust"}
-)
+USES = frozenset({"source", "checkpoint.path", "select", "rename", "export", "artifact_path", "labels", "env", "trust"})
 DEFAULT_OUT_DIR = "outputs/artifacts"
 
 
@@ -119,6 +117,7 @@ def run(settings: RunSettings, *, progress: Progress) -> ExportTaskReport:
     fresh = untrained(policy_id for policy_id, policy in policies.items() if policy.metadata.get("trained") is False)
     return ExportTaskReport(
         source=source.facts,
+        notes=source.report.confirmed,
         warnings=(*source.notes, *notes, *fresh),
         out_dir=out_dir.as_posix(),
         exports=exports,

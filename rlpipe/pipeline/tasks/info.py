@@ -144,7 +144,8 @@ def _describe_foreign(located: Located, settings: RunSettings) -> InfoReport:
     )
     return InfoReport(
         source=located.facts,
-        warnings=(*source.report.notes, *warnings_of(components)),
+        notes=source.report.confirmed,
+        warnings=(*source.notes, *warnings_of(components)),
         policy_ids=tuple(policies),
         components=components,
         provenance={},

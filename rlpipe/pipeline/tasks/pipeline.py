@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rlpipe.errors import ConfigError, RlpipeError
 from rlpipe.pipeline import runner, tables
 from rlpipe.pipeline.progress import Progress
-from rlpipe.pipeline.reports import MadeArtifacts, Report
+from rlpipe.pipeline.reports import MadeArtifacts, Report, attach
 from rlpipe.pipeline.settings import CheckpointSettings, RunSettings, SelectSettings, SourceSettings
 
 USES = frozenset({"steps"})
@@ -68,7 +68,7 @@ def run(settings: RunSettings, *, progress: Progress) -> PipelineReport:
 
     Raises:
         ConfigError: There are no steps, or one is no task.
-        RlpipeError: A step could not be done; it says which.
+        RlpipeError: A step could not be done; it says which, and carries the report of those before.
     """
     if not settings.steps or "pipeline" in settings.steps:
         raise ConfigError(
@@ -82,11 +82,20 @@ def run(settings: RunSettings, *, progress: Progress) -> PipelineReport:
     made = _Made(settings=settings)
     reports: list[Report] = []
     for number, name in enumerate(settings.steps, start=1):
-        reports.append(_run_step(name, number, made, settings.steps, progress))
+        try:
+            reports.append(_run_step(name, number, made, settings.steps, progress))
+        except RlpipeError as error:
+            if reports:
+                attach(_report(reports, settings.steps[number:]), error)
+            raise
         if not reports[-1].ok:
             break
         made = _next(made, reports[-1])
-    return PipelineReport(source=reports[0].source, steps=tuple(reports), skipped=settings.steps[len(reports) :])
+    return _report(reports, settings.steps[len(reports) :])
+
+
+def _report(done: Sequence[Report], skipped: tuple[str, ...]) -> PipelineReport:
+    return PipelineReport(source=done[0].source, steps=tuple(done), skipped=skipped)
 
 
 def _run_step(name: str, number: int, made: _Made, steps: tuple[str, ...], progress: Progress) -> Report:

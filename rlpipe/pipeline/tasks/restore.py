@@ -139,6 +139,7 @@ def run(settings: RunSettings, *, progress: Progress) -> RestoreReport:
     everything = {below(POLICIES, policy_id) for policy_id in source.ids()}
     return RestoreReport(
         source=source.facts,
+        notes=source.report.confirmed,
         warnings=(*source.notes, *_warnings(tree)),
         device=device,
         restored=tuple(restored),

@@ -62,6 +62,7 @@ def run(settings: RunSettings, *, progress: Progress) -> SaveReport:
     checkpoint = write(renamed(tree, settings.rename), settings)
     return SaveReport(
         source=source.facts,
+        notes=source.report.confirmed,
         warnings=(*source.notes, *notes, *warnings_of(checkpoint.components)),
         checkpoint=checkpoint,
         skipped=source.report.skipped,

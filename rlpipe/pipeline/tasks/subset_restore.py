@@ -126,6 +126,7 @@ def run(settings: RunSettings, *, progress: Progress) -> SubsetRestoreReport:
     checkpoint = write(merged, settings)
     return SubsetRestoreReport(
         source=source.facts,
+        notes=source.report.confirmed,
         warnings=(*source.notes, *base_source.notes, *warnings_of(checkpoint.components)),
         base=base_source.facts,
         placed=_placed(base, patch, checkpoint),

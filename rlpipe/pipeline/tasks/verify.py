@@ -223,4 +223,4 @@ def _verify_foreign(located: Located, settings: RunSettings) -> VerifyTaskReport
     report = source.report
     detail = f"importable by {located.kind}: {len(report.imported)} taken, {len(report.skipped)} left"
     check = Check(subject=located.facts.name, verdict="ok", detail=detail)
-    return VerifyTaskReport(source=located.facts, warnings=source.notes, checks=(check,))
+    return VerifyTaskReport(source=located.facts, warnings=source.notes, notes=report.confirmed, checks=(check,))

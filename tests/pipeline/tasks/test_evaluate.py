@@ -90,6 +90,17 @@ def test_a_file_that_could_run_code_is_not_loaded(run_task: Runner, artifacts: P
         run_task("evaluate", source=SourceSettings(path=str(artifacts / "p2/torch_export")), evaluate=TWO)
 
 
+def test_it_is_left_out_beside_one_that_cannot(run_task: Runner, artifacts: Path) -> None:
+    report = run_task("evaluate", source=SourceSettings(path=str(artifacts)), evaluate=TWO)
+    assert [(one["policy_id"], one["form"]) for one in report.to_json()["evaluations"]] == [
+        ("p0", "onnx"),
+        ("p2", "onnx"),
+    ]
+    (said,) = (text for text in report.warnings if "left out" in text)
+    assert "p2/torch_export" in said
+    assert "'trust=[torch_export]'" in said
+
+
 def test_a_foreign_file(run_task: Runner, sb3_zip: Path) -> None:
     with pytest.raises(EnvironmentMismatchError):
         run_task("evaluate", source=SourceSettings(path=str(sb3_zip)), env="CartPole-v1", evaluate=TWO)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import json
 import shutil
 import subprocess
 import sys
@@ -142,3 +143,17 @@ run(RunSettings(task="diff", source=SourceSettings(path={str(sb3_zip)!r}), base=
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_an_artifact_says_what_it_takes_and_how_well_it_was_proved(run_task: Runner, artifacts: Path) -> None:
+    stream = io.StringIO()
+    show(run_task("info", source=SourceSettings(path=str(artifacts / "p0"))).render(), stream)
+    told = [" ".join(line.split()) for line in stream.getvalue().splitlines()]
+    assert "inputs obs: float32 [batch, 4]" in told
+    assert "outputs action: int64 [batch]" in told
+    assert "trained no" in told
+    record = json.loads((artifacts / "p0/artifact.json").read_text())["targets"]["onnx"]
+    head = next(index for index, line in enumerate(told) if line.startswith("policy target file"))
+    assert told[head].endswith("difference tolerance fingerprint")
+    measured, allowed = told[head + 1].split()[-3:-1]
+    assert (measured, allowed) == (f"{record['verification']['max_error']:.1e}", f"{record['options']['atol']:.1e}")

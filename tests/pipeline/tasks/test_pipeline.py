@@ -8,6 +8,7 @@ import pytest
 
 from rlpipe.errors import ConfigError, EnvironmentMismatchError
 from rlpipe.exporters.targets import onnx
+from rlpipe.pipeline.reports import attached
 from rlpipe.pipeline.settings import (
     CheckpointSettings,
     EvaluateSettings,
@@ -77,6 +78,10 @@ def test_a_step_that_cannot_be_done_ends_it_and_is_named(run_task: Runner, tmp_p
             out_dir="run",
         )
     assert caught.value.subject.startswith("step 2, evaluate: ")
+    before = attached(caught.value)
+    assert before is not None
+    assert [step["task"] for step in before.to_json()["steps"]] == ["save"]
+    assert before.to_json()["skipped"] == ["export"]
     assert not (tmp_path / "run").exists()
     assert files(tmp_path / "b/policies") == files(tmp_path / "a/policies")
 

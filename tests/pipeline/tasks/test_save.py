@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import pickle
 from dataclasses import replace
 from pathlib import Path
@@ -17,8 +18,11 @@ from rlpipe.pipeline.settings import (
     SelectSettings,
     SourceSettings,
 )
+from rlpipe.pipeline.tables import show
 from rlpipe.snapshot.spaces import Discrete
 from tests.pipeline.checkpoints import PPO, Runner, algorithm, box, files, roles
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "sb3"
 
 
 def arrays_of(component: Path) -> dict[str, np.ndarray]:
@@ -26,6 +30,17 @@ def arrays_of(component: Path) -> dict[str, np.ndarray]:
     with h5py.File(component / "state.h5", "r") as file:
         file.visititems(lambda key, item: found.update({key: item[()]}) if isinstance(item, h5py.Dataset) else None)
     return found
+
+
+def test_good_news_is_no_warning(run_task: Runner) -> None:
+    normalised = GOLDEN / "ppo_normalised.zip"
+    report = run_task("save", source=SourceSettings(path=str(normalised)), checkpoint=CheckpointSettings(path="c"))
+    (note,) = report.to_json()["notes"]
+    assert "vecnormalize.pkl found beside the zip; proved" in note
+    assert not any("proved" in text for text in report.warnings)
+    stream = io.StringIO()
+    show(report.render(), stream)
+    assert f"note: {note}" in stream.getvalue().splitlines()
 
 
 def test_the_configured_policies_are_built_and_say_so(run_task: Runner, tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ class Choice:
 
     statistics: Statistics | None
     notes: tuple[str, ...] = ()
+    is_proved: bool = False
 
     @property
     def normalizing(self) -> Statistics | None:
@@ -110,7 +111,7 @@ def _named(path: Path, zip_path: Path, traces: Traces) -> Choice:
             fix="name the file that was saved with this model",
         )
     evidence = weigh(statistics, traces, paired=_saved_together(zip_path, path))
-    return Choice(statistics, (f"{statistics.name} as named; {_WORDS[evidence]}",))
+    return Choice(statistics, (f"{statistics.name} as named; {_WORDS[evidence]}",), evidence is Evidence.PROVED)
 
 
 def _found(model: SavedModel, path: Path, traces: Traces, *, under: bool) -> Choice:
@@ -135,7 +136,9 @@ def _found(model: SavedModel, path: Path, traces: Traces, *, under: bool) -> Cho
             found="statistics that do not, or nothing in the zip to check them against",
             fix=_FIX,
         )
-    return Choice(found[winners[0]], (f"{' = '.join(winners)} found beside the zip; {_WORDS[best]}",))
+    return Choice(
+        found[winners[0]], (f"{' = '.join(winners)} found beside the zip; {_WORDS[best]}",), best is Evidence.PROVED
+    )
 
 
 def _none_fits(model: SavedModel, found: Mapping[str, Statistics], traces: Traces, *, under: bool) -> Choice:
