@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Self
 
 from rlpipe.checkpoint.checkpointable import Checkpointable
 from rlpipe.checkpoint.classes import class_path_of
+from rlpipe.checkpoint.reader import When
 from rlpipe.checkpoint.restorable import Restorable
+from rlpipe.checkpoint.steady import steadily
 from rlpipe.modules.multi_rl_module import MultiRLModule
 from rlpipe.modules.torch.tying import tie
 from rlpipe.policies.policy import Policy
@@ -65,8 +68,12 @@ class Algorithm(Checkpointable):
         """
         if policy_ids is None:
             return super().from_checkpoint(path, device=device, trust=trust)
-        tree = read_policies(path, policy_ids, arrays="none" if device == "meta" else "verify")
-        return cls(build_policies(tree, device=device, trust=trust))
+        when: When = "none" if device == "meta" else "later"
+
+        def read_and_build(directory: Path) -> dict[str, Any]:
+            return build_policies(read_policies(directory, policy_ids, arrays=when), device=device, trust=trust)
+
+        return cls(steadily(Path(path), read_and_build))
 
     @classmethod
     def from_state(

@@ -105,7 +105,7 @@ def read_arrays(
             buffer, wrong = _read_run(ranges, start, run[-1].offset + run[-1].length, run, digests)
             damaged += wrong
             found |= _views(buffer, run, start)
-    _require_whole(ranges, damaged)
+    _require_whole(ranges, file, damaged, file.frame)
     return found
 
 
@@ -126,12 +126,10 @@ def read_all_arrays(directory: str, file: ArrayFile, digests: Mapping[str, str])
     with Ranges(f"{directory}/{file.name}", file.size) as ranges:
         buffer, damaged = _read_run(ranges, 0, file.size, file.extents, digests)
         if file.size <= SMALL:
-            frame = b"".join([buffer[start:end] for start, end in file.gaps])
+            frame = xxhash.xxh3_128_hexdigest(b"".join([buffer[start:end] for start, end in file.gaps]))
         else:
-            frame = b"".join([ranges.read(start, end) for start, end in file.gaps])
-    _require_whole(ranges, damaged)
-    if xxhash.xxh3_128_hexdigest(frame) != file.frame:
-        raise damage(ranges.path, "the bytes of what lies between the arrays have changed")
+            frame = _frame(ranges, file)
+    _require_whole(ranges, file, damaged, frame)
     return _views(buffer, file.extents, 0)
 
 
@@ -160,7 +158,8 @@ def read_into(
     memory = {each.key: bytes_of(targets[each.key].view(storage_dtype(each.dtype))) for each in extents}
     with Ranges(f"{directory}/{file.name}", file.size) as ranges:
         found = _each(lambda each: ranges.read_hashed(memory[each.key], each.offset), extents, extents)
-    _require_whole(ranges, _wrong(extents, found, digests))
+        frame = _frame(ranges, file) if len(extents) == len(file.extents) else file.frame
+    _require_whole(ranges, file, _wrong(extents, found, digests), frame)
 
 
 def check_arrays(directory: str, file: ArrayFile, extents: Sequence[Extent], digests: Mapping[str, str]) -> None:
@@ -171,7 +170,8 @@ def check_arrays(directory: str, file: ArrayFile, extents: Sequence[Extent], dig
     """
     with Ranges(f"{directory}/{file.name}", file.size) as ranges:
         found = _each(lambda each: ranges.digest(each.offset, each.length), extents, extents)
-    _require_whole(ranges, _wrong(extents, found, digests))
+        frame = _frame(ranges, file) if len(extents) == len(file.extents) else file.frame
+    _require_whole(ranges, file, _wrong(extents, found, digests), frame)
 
 
 def damaged_parts(directory: str, file: ArrayFile, digests: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -188,13 +188,11 @@ def damaged_parts(directory: str, file: ArrayFile, digests: Mapping[str, str]) -
     Raises:
         IntegrityError: The file is missing, of another size, no regular file, or a Git LFS pointer.
     """
-    frame = xxhash.xxh3_128()
     with Ranges(f"{directory}/{file.name}", file.size) as ranges:
         found = _each(lambda each: ranges.digest(each.offset, each.length), file.extents, file.extents)
-        for start, end in file.gaps:
-            frame.update(ranges.read(start, end))
+        frame = _frame(ranges, file)
     findings = [(key, "its bytes have changed") for key in _wrong(file.extents, found, digests)]
-    if frame.hexdigest() != file.frame:
+    if frame != file.frame:
         findings.append(("", "bytes outside the arrays have changed"))
     return findings
 
@@ -215,9 +213,20 @@ def _converted(array: Array, native: DType) -> Array:
     return converted
 
 
-def _require_whole(ranges: Ranges, damaged: Sequence[str]) -> None:
+def _require_whole(ranges: Ranges, file: ArrayFile, damaged: Sequence[str], frame: str) -> None:
     if damaged:
         raise damage(ranges.path, f"the bytes of {listed(damaged)} have changed")
+    if frame != file.frame:
+        raise damage(ranges.path, "the bytes of what lies between the arrays have changed")
+
+
+def _frame(ranges: Ranges, file: ArrayFile) -> str:
+    """The hash of all that is in no array."""
+    digest = xxhash.xxh3_128()
+    for start, end in file.gaps:
+        for position in range(start, end, SMALL):
+            digest.update(ranges.read(position, min(position + SMALL, end)))
+    return digest.hexdigest()
 
 
 def _wrong(extents: Sequence[Extent], found: Sequence[str], digests: Mapping[str, str]) -> list[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from rlpipe.backends.extents import ArrayFile, Extent
 from rlpipe.snapshot.dtypes import DType
 
 
@@ -28,3 +29,18 @@ class ArrayInfo:
         for length in self.shape:
             size *= length
         return size
+
+
+@dataclass(frozen=True)
+class StoredArray(ArrayInfo):
+    """An array that is read when it is known where to: a restore reads it straight into live memory.
+
+    Attributes:
+        directory: The component that it lies in.
+        file: The array file there.
+        extent: Its place in the file.
+    """
+
+    directory: str = field(compare=False)
+    file: ArrayFile = field(compare=False)
+    extent: Extent = field(compare=False)

@@ -13,9 +13,10 @@ from rlpipe.checkpoint.classes import class_path_of, resolve_class
 from rlpipe.checkpoint.fit import require_fit
 from rlpipe.checkpoint.format import FORMAT, VERSION
 from rlpipe.checkpoint.nested_state import nested_state, patch_of
-from rlpipe.checkpoint.reader import read_checkpoint, read_manifest
+from rlpipe.checkpoint.reader import When, read_checkpoint, read_manifest
 from rlpipe.checkpoint.restorable import Restorable
 from rlpipe.checkpoint.restore import RestoreReport, build, object_at, put, restore_into, snapshot_of
+from rlpipe.checkpoint.steady import steadily
 from rlpipe.checkpoint.strict_json import Json
 from rlpipe.checkpoint.writer import write_checkpoint
 from rlpipe.snapshot.selection import Selection, matches, require_matches, select
@@ -122,7 +123,8 @@ class Checkpointable(Restorable):
             SpecError: It is of something else, or there is no such component.
             StateMismatchError: Missing, unexpected and mismatched entries, all of them.
         """
-        return restore_into(object_at(self, component or ""), read_checkpoint(path))
+        target = object_at(self, component or "")
+        return steadily(Path(path), lambda directory: restore_into(target, read_checkpoint(directory, arrays="later")))
 
     @classmethod
     def from_checkpoint(cls, path: str | os.PathLike[str], *, device: str = "cpu", trust: tuple[str, ...] = ()) -> Self:
@@ -142,8 +144,14 @@ class Checkpointable(Restorable):
         """
         trusted = (*trust, class_path_of(cls))
         resolve_class(read_manifest(path).spec.class_path, cls, trust=trusted, where=str(path))
-        snapshot = read_checkpoint(path, arrays="none" if device == "meta" else "verify")
-        return cast(Self, build(snapshot, device=device, trust=trusted))
+        when: When = "none" if device == "meta" else "later"
+        return cast(
+            Self,
+            steadily(
+                Path(path),
+                lambda directory: build(read_checkpoint(directory, arrays=when), device=device, trust=trusted),
+            ),
+        )
 
 
 def _names(components: str | Collection[str]) -> tuple[str, ...]:

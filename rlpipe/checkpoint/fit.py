@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rlpipe.checkpoint.array_info import ArrayInfo
+from rlpipe.checkpoint.array_info import ArrayInfo, StoredArray
 from rlpipe.errors import SpecError, StateMismatchError, TieError, UnsupportedStateError, listed
 from rlpipe.snapshot.diff import mismatches
 from rlpipe.snapshot.selection import Selection
@@ -53,14 +53,14 @@ def _named(parts: Mapping[str, Snapshot]) -> dict[str, object]:
 
 
 def require_read(patch: Snapshot) -> None:
-    """Check that a snapshot holds arrays, not only their descriptions.
+    """Check that a snapshot holds arrays, or knows where they are, and not only what they are like.
 
     Raises:
         UnsupportedStateError: It was read without arrays.
     """
     for path, part in walk(patch):
         for key, array in arrays(part.state).items():
-            if isinstance(array, ArrayInfo):
+            if isinstance(array, ArrayInfo) and not isinstance(array, StoredArray):
                 raise not_read(below(path, key))
 
 

@@ -1,12 +1,14 @@
 """Files of a former checkpoint that a save need not write again.
 
-Nothing is taken on trust: a file is linked only after every byte of it was compared with what is to be saved, so that
-damage to an old checkpoint does not spread to a new one. Checkpoints never change files, so that two may share one.
+Nothing is taken on trust: a file that was linked stays so only if every byte of it is what is to be saved, so that damage
+to an old checkpoint does not spread to a new one. Checkpoints never change files, so that two may share one.
 """
 
 from __future__ import annotations
 
 import os
+import stat
+from collections.abc import Callable
 from functools import cached_property
 
 from rlpipe.backends.array_file import Durability
@@ -34,11 +36,7 @@ class Former:
     @cached_property
     def _manifest(self) -> bytes:
         """The text of its manifest; empty if there is none."""
-        try:
-            with open(f"{self.directory}/{MANIFEST_NAME}", "rb") as file:  # noqa: PTH123
-                return file.read()
-        except OSError:
-            return b""
+        return _read(f"{self.directory}/{MANIFEST_NAME}")
 
     def has_table(self, table: Table) -> bool:
         """Whether its arrays are of the same architecture, so that comparing them can pay."""
@@ -48,29 +46,54 @@ class Former:
         """Link its array file into a directory, if it is byte for byte what would be written there."""
         if table.file is None or not all(digest.encode() in self._manifest for digest in digests.values()):
             return False
-        try:
-            if damaged_parts(self.directory, table.file, digests):
-                return False
-        except IntegrityError:
-            return False
-        return self._link(table.file.name, directory)
+        file = table.file
+        return self._link(file.name, directory, lambda: not damaged_parts(directory, file, digests))
 
     def link_manifest(self, directory: str, text: str) -> bool:
         """Link its manifest into a directory, if it has this text."""
-        return self._manifest == text.encode() and self._link(MANIFEST_NAME, directory)
+        expected = text.encode()
+        place = f"{directory}/{MANIFEST_NAME}"
+        return self._manifest == expected and self._link(MANIFEST_NAME, directory, lambda: _read(place) == expected)
 
-    def _link(self, name: str, directory: str) -> bool:
-        """Link a file; False where the system cannot: another file system, too many links, or none at all."""
+    def _link(self, name: str, directory: str, is_right: Callable[[], bool]) -> bool:
+        """Link a file and look at it, in this order: under its own name it may be replaced in between.
+
+        Returns:
+            False where the system cannot link it (another file system, too many links, none at all), or it is not right.
+        """
         target = f"{directory}/{name}"
         try:
             os.link(f"{self.directory}/{name}", target)
         except OSError:
             return False
+        if not (stat.S_ISREG(os.lstat(target).st_mode) and _holds(is_right)):
+            os.unlink(target)  # noqa: PTH108
+            return False
         if self.durability == "fsync":
-            # Whoever wrote it may not have waited for the disk.
-            descriptor = os.open(target, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            _sync(target)
         return True
+
+
+def _read(file: str) -> bytes:
+    """The bytes of a file; none if it cannot be read."""
+    try:
+        with open(file, "rb") as stream:  # noqa: PTH123
+            return stream.read()
+    except OSError:
+        return b""
+
+
+def _holds(is_right: Callable[[], bool]) -> bool:
+    try:
+        return is_right()
+    except IntegrityError:
+        return False
+
+
+def _sync(file: str) -> None:
+    """Bring a file to the disk: whoever wrote it may not have waited for that."""
+    descriptor = os.open(file, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

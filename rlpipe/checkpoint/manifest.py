@@ -19,7 +19,8 @@ from functools import cached_property
 from json.encoder import encode_basestring_ascii as json_text
 from typing import Any, NamedTuple
 
-from rlpipe.checkpoint.array_info import ArrayInfo
+from rlpipe.backends.extents import Extent
+from rlpipe.checkpoint.array_info import ArrayInfo, StoredArray
 from rlpipe.checkpoint.format import FORMAT, VERSION
 from rlpipe.checkpoint.strict_json import excess
 from rlpipe.checkpoint.table import Table
@@ -117,15 +118,16 @@ class Manifest:
         """The role of the entry that an array is, or lies in."""
         return self.table.roles[array_key]
 
-    def infos(self) -> dict[str, ArrayInfo]:
-        """Array key -> stand-in; the keys of one array share it."""
+    def infos(self, directory: str = "") -> dict[str, ArrayInfo]:
+        """Array key -> stand-in; the keys of one array share it. With its directory, stand-ins know their place."""
         tied = self.table.tied
-        found = {
-            key: ArrayInfo(dtype_of(each.dtype), each.shape, self.digests[key])
-            for key, each in self.table.extents.items()
-            if key not in tied
-        }
+        found = {key: self._info(each, directory) for key, each in self.table.extents.items() if key not in tied}
         return found | {key: found[first] for key, first in tied.items()}
+
+    def _info(self, extent: Extent, directory: str) -> ArrayInfo:
+        about = (dtype_of(extent.dtype), extent.shape, self.digests[extent.key])
+        file = self.table.file if directory else None
+        return ArrayInfo(*about) if file is None else StoredArray(*about, directory, file, extent)
 
     def state(self, arrays: Mapping[str, Any]) -> State:
         """The component's state with these arrays, or stand-ins, in it."""

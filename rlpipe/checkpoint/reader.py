@@ -6,18 +6,21 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
-from rlpipe.backends.extents import read_all_arrays, read_arrays
+from rlpipe.backends.extents import read_all_arrays
 from rlpipe.checkpoint.component import Component, open_manifest, open_tree
 from rlpipe.checkpoint.directory import locate
+from rlpipe.checkpoint.filling import loaded, placed
 from rlpipe.checkpoint.manifest import Manifest
 from rlpipe.checkpoint.steady import steadily
 from rlpipe.checkpoint.ties import refuse_ties_to_unread, share, shared_infos
 from rlpipe.errors import IntegrityError, SelectionError
 from rlpipe.snapshot.selection import Selection, require_matches, select
 from rlpipe.snapshot.snapshot import Snapshot, below, walk
-from rlpipe.snapshot.state import Array, arrays, map_arrays
+from rlpipe.snapshot.state import Array, map_arrays
+
+When: TypeAlias = Literal["verify", "later", "none"]
 
 _ALL = Selection()
 
@@ -36,9 +39,7 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     return steadily(Path(path), open_manifest)[0]
 
 
-def read_checkpoint(
-    path: str | os.PathLike[str], selection: Selection = _ALL, *, arrays: Literal["verify", "none"] = "verify"
-) -> Snapshot:
+def read_checkpoint(path: str | os.PathLike[str], selection: Selection = _ALL, *, arrays: When = "verify") -> Snapshot:
     """Read a checkpoint, or a part of it.
 
     Only the manifests on the path to selected components are opened, and only the array files of selected ones; of an
@@ -47,7 +48,8 @@ def read_checkpoint(
     Args:
         path: A checkpoint's directory, or that of any component in one.
         selection: What to read. Component paths count from `path`.
-        arrays: "verify" reads them. "none" opens no array file: an `ArrayInfo` stands for each array.
+        arrays: "verify" reads them. "none" opens no array file: an `ArrayInfo` stands for each array. So does "later",
+            with which `build` and `restore_into` read from the files, straight into an object's memory.
 
     Returns:
         The selected part. Arrays are read-only, in native byte order; what was tied when it was saved is one array.
@@ -63,20 +65,20 @@ def read_checkpoint(
     return steadily(Path(path), lambda directory: _read(directory, selection, arrays))
 
 
-def _read(path: Path, selection: Selection, arrays: Literal["verify", "none"]) -> Snapshot:
+def _read(path: Path, selection: Selection, arrays: When) -> Snapshot:
     root = open_tree(path, selection.passes_through)
     if selection == _ALL and arrays == "verify":
         found = {each.path: _read_component(each) for each in root.walk()}
         share(root, found)
         return _snapshot(root, found)
     _require_components(root, selection)
-    infos = shared_infos(root)
+    infos = shared_infos(root, "described" if arrays == "none" else "placed")
     if selection.ties == "keep":
         refuse_ties_to_unread(root, selection)
     described = _snapshot(root, infos)
     if selection != _ALL:
         described = select(described, selection)
-    return described if arrays == "none" else _with_arrays(described, root)
+    return _with_arrays(described) if arrays == "verify" else described
 
 
 def find_component(path: str | os.PathLike[str], names: str) -> Path:
@@ -146,28 +148,9 @@ def _read_component(component: Component) -> dict[str, Array]:
     return found
 
 
-def _with_arrays(described: Snapshot, root: Component) -> Snapshot:
-    opened = {each.path: each for each in root.walk()}
-    loaded: dict[int, Array] = {}
-    for path, part in walk(described):
-        _load(part, opened[path], loaded)
-    return _filled(described, loaded)
-
-
-def _load(part: Snapshot, component: Component, loaded: dict[int, Array]) -> None:
-    """Read the arrays that this part describes, under the identity of their stand-ins."""
-    infos = arrays(part.state)
-    manifest, table = component.manifest, component.manifest.table
-    if table.file is None or not infos:
-        return
-    keys = {table.tied.get(key, key) for key in infos}
-    wanted = [each for each in table.file.extents if each.key in keys]
-    if len(wanted) == len(table.file.extents):
-        found = read_all_arrays(component.directory, table.file, manifest.digests)
-    else:
-        found = read_arrays(component.directory, table.file, wanted, manifest.digests)
-    for key, info in infos.items():
-        loaded.setdefault(id(info), found[table.tied.get(key, key)])
+def _with_arrays(described: Snapshot) -> Snapshot:
+    waiting = {id(each): each for _, part in walk(described) for each in placed(part.state)}
+    return _filled(described, loaded(waiting.values()))
 
 
 def _filled(described: Snapshot, loaded: Mapping[int, Array]) -> Snapshot:

@@ -9,7 +9,7 @@ from typing import Self
 from rlpipe.errors import TieError
 from rlpipe.snapshot.snapshot import Role
 from rlpipe.snapshot.spec import Json, Spec
-from rlpipe.snapshot.state import State
+from rlpipe.snapshot.state import Array, State
 
 
 class Restorable(ABC):
@@ -39,6 +39,15 @@ class Restorable(ABC):
         Args:
             state: Exactly the entries of `get_own_state`, with the same dtypes and shapes. Its arrays are read-only.
         """
+
+    def get_own_memory(self) -> Mapping[str, Array]:
+        """The memory itself of arrays of the own state that may be filled from outside: array key -> writable array.
+
+        What a restore finds in a file goes straight there, without a copy in between; only arrays in C order are of
+        use. `set_own_state` then gets these very arrays, filled, and `check_own_state` their descriptions, which have
+        dtype and shape, and are equal where the arrays are.
+        """
+        return {}
 
     @classmethod
     @abstractmethod

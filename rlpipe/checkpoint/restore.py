@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rlpipe.checkpoint.classes import resolve_class
+from rlpipe.checkpoint.filling import Age, filling
 from rlpipe.checkpoint.fit import lacking_ties, require_fit, require_read, require_same_ties, ties_text
 from rlpipe.checkpoint.restorable import Restorable
 from rlpipe.checkpoint.ties import tree_ties
@@ -66,7 +67,8 @@ def restore_into(obj: Restorable, snapshot: Snapshot, selection: Selection = _AL
 
     Args:
         obj: The live object.
-        snapshot: A snapshot of the same kind of object.
+        snapshot: A snapshot of the same kind of object. Arrays that were left for later are read straight into the
+            object's memory where it gives that away, after a first look at every byte of them.
         selection: What to take over; the rest of the object is left as it is.
 
     Returns:
@@ -84,7 +86,7 @@ def restore_into(obj: Restorable, snapshot: Snapshot, selection: Selection = _AL
     return put(obj, live, expected, patch)
 
 
-def put(obj: Restorable, live: Snapshot, expected: Snapshot, patch: Snapshot) -> RestoreReport:
+def put(obj: Restorable, live: Snapshot, expected: Snapshot, patch: Snapshot, *, age: Age = "live") -> RestoreReport:
     """Put a patch into an object, after checking that it is exactly what is expected.
 
     Args:
@@ -92,18 +94,22 @@ def put(obj: Restorable, live: Snapshot, expected: Snapshot, patch: Snapshot) ->
         live: All of its snapshot.
         expected: The part of it that is replaced.
         patch: What takes its place.
+        age: "new" for an object that nobody has seen yet, so that it may be left half full of damaged numbers.
 
     Raises:
         SpecError: A component computes something else.
         StateMismatchError: Missing, unexpected and mismatched entries, all of them.
+        IntegrityError: Arrays that were to be read later are not the ones that were saved.
     """
     require_fit(expected, patch)
     require_read(patch)
     before = dict(walk(live))
-    pending = [(object_at(obj, path), _filled_up(before[path], part)) for path, part in walk(patch) if part.roles]
-    for target, state in pending:
-        target.check_own_state(state)
-    for target, state in pending:
+    pending = [
+        filling(object_at(obj, path), _filled_up(before[path], part), age) for path, part in walk(patch) if part.roles
+    ]
+    for each in pending:
+        each.target.check_own_state(each.state)
+    for target, state in [(each.target, each.filled()) for each in pending]:
         target.set_own_state(state)
     _set_metadata(obj, patch)
     restored = {below(path, key) for path, part in walk(patch) for key in part.roles}
@@ -161,7 +167,7 @@ def build(snapshot: Snapshot, *, device: str = "cpu", trust: tuple[str, ...] = (
         _set_metadata(obj, snapshot)
         return obj
     _tie_again(obj, snapshot)
-    put(obj, live, live, snapshot)
+    put(obj, live, live, snapshot, age="new")
     return obj
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from rlpipe.checkpoint.array_info import ArrayInfo
 from rlpipe.checkpoint.component import Component
@@ -76,13 +76,14 @@ def _heads(path: str) -> list[str]:
     return ["/".join(names[:depth]) for depth in range(len(names) + 1)]
 
 
-def shared_infos(root: Component) -> Infos:
-    """Stand-ins for all arrays of the opened components, one for each set of tied ones.
+def shared_infos(root: Component, arrays: Literal["described", "placed"]) -> Infos:
+    """Stand-ins for all arrays of the opened components, one for each set of tied ones; placed ones can be read.
 
     Raises:
         IntegrityError: A manifest lists a tie between arrays that differ, or are not there.
     """
-    infos = {each.path: each.manifest.infos() for each in root.walk()}
+    is_placed = arrays == "placed"
+    infos = {each.path: each.manifest.infos(each.directory if is_placed else "") for each in root.walk()}
     share(root, infos)
     return infos
 

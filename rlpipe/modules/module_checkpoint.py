@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import Literal
 
-from rlpipe.checkpoint.reader import read_checkpoint, read_manifest
+from rlpipe.checkpoint.reader import When, read_checkpoint, read_manifest
 from rlpipe.errors import SpecError, listed
 from rlpipe.snapshot.selection import Selection
 from rlpipe.snapshot.snapshot import Snapshot
@@ -18,9 +17,7 @@ STAGE_NAMES = frozenset({"observation", "action"})
 _INFERENCE = Selection(roles=frozenset({"inference"}), ties="untie")
 
 
-def read_module(
-    path: str | os.PathLike[str], *, inference_only: bool | None, arrays: Literal["verify", "none"] = "verify"
-) -> Snapshot:
+def read_module(path: str | os.PathLike[str], *, inference_only: bool | None, arrays: When = "verify") -> Snapshot:
     """The snapshot of the module in a checkpoint.
 
     Args:

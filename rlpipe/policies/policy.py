@@ -6,12 +6,15 @@ import os
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Self
+from pathlib import Path
+from typing import Any, Self, cast
 
 import torch
 from torch import nn
 
 from rlpipe.checkpoint.checkpointable import Checkpointable
+from rlpipe.checkpoint.reader import When
+from rlpipe.checkpoint.steady import steadily
 from rlpipe.errors import RlpipeError, SpecError, listed
 from rlpipe.modules.inference_part import inference_part
 from rlpipe.modules.module_checkpoint import STAGE_NAMES
@@ -199,6 +202,10 @@ class Policy(Checkpointable):
         self._statistics = copied(statistics)
         self._use(*graphs)
 
+    def get_own_memory(self) -> Mapping[str, Array]:
+        """See `Restorable`."""
+        return self.module.get_own_memory()
+
     def get_snapshot_metadata(self) -> Mapping[str, Json]:
         """See `Restorable`."""
         return self.metadata
@@ -247,9 +254,14 @@ class Policy(Checkpointable):
             SpecError: The checkpoint holds no policies, or is one and `policy_ids` are given.
             TieError: A chosen policy shares arrays with one that is not chosen.
         """
-        tree = read_policies(path, policy_ids, arrays="none" if device == "meta" else "verify")
-        built = build_policies(tree, device=device, trust=trust)
-        return built[""] if tree.is_single else built
+        when: When = "none" if device == "meta" else "later"
+
+        def read_and_build(directory: Path) -> Any:
+            tree = read_policies(directory, policy_ids, arrays=when)
+            built = build_policies(tree, device=device, trust=trust)
+            return built[""] if tree.is_single else built
+
+        return cast("Self | dict[str, Self]", steadily(Path(path), read_and_build))
 
     @classmethod
     def from_state(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-from rlpipe.checkpoint.reader import find_component, read_checkpoint, read_manifest
+from rlpipe.checkpoint.reader import When, find_component, read_checkpoint, read_manifest
 from rlpipe.checkpoint.restore import build
 from rlpipe.errors import SpecError
 from rlpipe.snapshot.selection import Selection
@@ -35,7 +35,7 @@ class PolicyTree:
 
 
 def read_policies(
-    path: str | os.PathLike[str], policy_ids: Collection[str] | None, *, arrays: Literal["verify", "none"] = "verify"
+    path: str | os.PathLike[str], policy_ids: Collection[str] | None, *, arrays: When = "verify"
 ) -> PolicyTree:
     """Read the chosen policies of a checkpoint; no file of another one is opened.
 

@@ -55,6 +55,37 @@ class Net(Checkpointable):
         return cls(spec.config["size"], is_tied=spec.config["is_tied"], device=device)
 
 
+class Open(Net):
+    """A net that gives its memory away, and notes what it is given."""
+
+    def __init__(self, size: int = 3, *, is_tied: bool = False, device: str = "cpu") -> None:
+        super().__init__(size, is_tied=is_tied, device=device)
+        self.checked: list[Any] = []
+        self.was_filled = False
+
+    def get_spec(self) -> Spec:
+        return Spec(f"{__name__}.Open", {"size": self.size, "is_tied": self.is_tied}, {"inference_only": False})
+
+    def get_own_memory(self) -> Mapping[str, Array]:
+        return {"pi/weight": self.actor, "vf/weight": self.critic}
+
+    def check_own_state(self, state: State) -> None:
+        self.checked.append(state["pi"]["weight"])
+
+    def set_own_state(self, state: State) -> None:
+        self.was_filled = state["pi"]["weight"] is self.actor
+        super().set_own_state(state)
+
+
+class Awkward(Open):
+    """A net whose memory nothing can be read into."""
+
+    def get_own_memory(self) -> Mapping[str, Array]:
+        shut = self.critic.view()
+        shut.setflags(write=False)
+        return {"pi/weight": np.asfortranarray(self.actor), "vf/weight": shut, "more": np.zeros(3)}
+
+
 class SlimNet(Net):
     """A net of which only the actor is left where the spec says so."""
 

@@ -11,9 +11,9 @@ from torch import nn
 from rlpipe.errors import TieError
 from rlpipe.modules.inference_only_api import is_under
 from rlpipe.modules.torch.slimming import COMPILED, clean
-from rlpipe.modules.torch.tensors import Arrays, tensor_of, ties
+from rlpipe.modules.torch.tensors import Arrays, is_over, memory_of, tensor_of, ties
 from rlpipe.snapshot.snapshot import Role
-from rlpipe.snapshot.state import State, entries, equal, from_dotted, split
+from rlpipe.snapshot.state import Array, State, entries, equal, from_dotted, join, split
 
 StateDict: TypeAlias = Mapping[str, Any]
 """A torch module's state dict, or some of it."""
@@ -57,14 +57,31 @@ def check_ties(state_dict: StateDict, state: State, aliases: Aliases) -> None:
 
 def load_state(module: nn.Module, state_dict: StateDict, state: State) -> None:
     """Write a state into the entries of a module's state dict; keys, dtypes and shapes were checked before."""
+    given = {name: _at(state, clean(name)) for name, _ in state_dict.items()}
+    there = {
+        name for name, value in state_dict.items() if isinstance(value, torch.Tensor) and is_over(given[name], value)
+    }
+    for name in there:
+        # The numbers came past torch, which must know all the same that they changed.
+        torch.autograd.graph.increment_version(state_dict[name])
     # Not strict: the state dict may be a part of the module's, and all its names are there.
     module.load_state_dict(
-        {name: _loaded(value, _at(state, clean(name))) for name, value in state_dict.items()}, strict=False
+        {name: _loaded(value, given[name]) for name, value in state_dict.items() if name not in there}, strict=False
     )
 
 
 def _loaded(current: Any, value: Any) -> Any:
     return tensor_of(value) if isinstance(current, torch.Tensor) else value
+
+
+def memory_in(state_dict: StateDict) -> dict[str, Array]:
+    """Array key -> writable array over the tensor of that name, for those that can be filled from outside."""
+    found = {
+        join(*clean(name).split(".")): memory_of(value)
+        for name, value in state_dict.items()
+        if isinstance(value, torch.Tensor)
+    }
+    return {key: array for key, array in found.items() if array is not None}
 
 
 def _at(state: Any, dotted: str) -> Any:

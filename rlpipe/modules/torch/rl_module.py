@@ -6,6 +6,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Self, cast
 
 import torch
@@ -13,7 +14,9 @@ from torch import nn
 
 from rlpipe.checkpoint.checkpointable import Checkpointable
 from rlpipe.checkpoint.classes import class_path_of, resolve_class
+from rlpipe.checkpoint.reader import When
 from rlpipe.checkpoint.restore import RestoreReport, build, object_at, restore_into
+from rlpipe.checkpoint.steady import steadily
 from rlpipe.errors import SpecError
 from rlpipe.modules.inference_only_api import InferenceOnlyAPI
 from rlpipe.modules.inference_part import inference_part
@@ -25,6 +28,7 @@ from rlpipe.modules.torch.module_state import (
     aliases_of,
     check_ties,
     load_state,
+    memory_in,
     own_tensor,
     roles_of,
     share_tensor,
@@ -39,7 +43,7 @@ from rlpipe.modules.torch.trial import first_line, is_trial
 from rlpipe.snapshot.snapshot import Role
 from rlpipe.snapshot.spaces import Space
 from rlpipe.snapshot.spec import Spec
-from rlpipe.snapshot.state import State
+from rlpipe.snapshot.state import Array, State
 
 
 class RLModule(nn.Module, Checkpointable):
@@ -206,6 +210,10 @@ class RLModule(nn.Module, Checkpointable):
         """
         check_ties(self.state_dict(), state, self._aliases)
 
+    def get_own_memory(self) -> Mapping[str, Array]:
+        """See `Restorable`."""
+        return memory_in(self.state_dict())
+
     def own_tensor(self, key: str) -> torch.Tensor:
         """See `HoldsTensors`."""
         return own_tensor(self, key)
@@ -226,8 +234,12 @@ class RLModule(nn.Module, Checkpointable):
             SpecError: It is of something else.
             StateMismatchError: Missing, unexpected and mismatched entries, all of them; nothing was changed.
         """
-        snapshot = read_module(path, inference_only=True if self.inference_only else None)
-        return restore_into(object_at(self, component or ""), snapshot)
+        target, slim = object_at(self, component or ""), True if self.inference_only else None
+
+        def restore(directory: Path) -> RestoreReport:
+            return restore_into(target, read_module(directory, inference_only=slim, arrays="later"))
+
+        return steadily(Path(path), restore)
 
     @classmethod
     def from_checkpoint(
@@ -253,9 +265,14 @@ class RLModule(nn.Module, Checkpointable):
             StateMismatchError: The state does not fit what the spec builds.
         """
         trusted = (*trust, class_path_of(cls))
-        snapshot = read_module(path, inference_only=inference_only, arrays="none" if device == "meta" else "verify")
-        resolve_class(snapshot.spec.class_path, cls, trust=trusted, where=str(path))
-        return cast("Self", build(snapshot, device=device, trust=trusted))
+        when: When = "none" if device == "meta" else "later"
+
+        def read_and_build(directory: Path) -> Any:
+            snapshot = read_module(directory, inference_only=inference_only, arrays=when)
+            resolve_class(snapshot.spec.class_path, cls, trust=trusted, where=str(path))
+            return build(snapshot, device=device, trust=trusted)
+
+        return cast("Self", steadily(Path(path), read_and_build))
 
     @classmethod
     def build_from(cls, spec: Spec, children: Mapping[str, Any], *, device: str, trust: tuple[str, ...]) -> Self:

@@ -97,10 +97,16 @@ def _array(tensor: torch.Tensor, address: Any) -> Array:
     if tensor.is_meta:
         return np.broadcast_to(np.zeros((), dtype), tuple(tensor.shape))
     host = tensor.cpu()
-    array: Array = host.numpy() if dtype.isbuiltin == 1 else host.view(_RAW[dtype.itemsize]).numpy().view(dtype)
+    array = _over(host, dtype)
     if tensor.device.type != "cpu":
         array = _one_copy(np.array(array), address)
     array.flags.writeable = False
+    return array
+
+
+def _over(host: torch.Tensor, dtype: np.dtype[Any]) -> Array:
+    """The array over a CPU tensor's memory."""
+    array: Array = host.numpy() if dtype.isbuiltin == 1 else host.view(_RAW[dtype.itemsize]).numpy().view(dtype)
     return array
 
 
@@ -111,6 +117,24 @@ def _one_copy(array: Array, address: Any) -> Array:
         return earlier
     _COPIES[address] = array
     return array
+
+
+def memory_of(tensor: torch.Tensor) -> Array | None:
+    """A writable array over the tensor's memory; None where it cannot be written to from outside of torch."""
+    dtype = DTYPES.get(str(tensor.dtype).removeprefix("torch."))
+    is_plain = tensor.layout is torch.strided and not (tensor.is_quantized or tensor.is_conj() or tensor.is_neg())
+    if dtype is None or tensor.device.type != "cpu" or not is_plain or tensor.is_inference():
+        return None
+    return _over(tensor.detach(), dtype)
+
+
+def is_over(array: Any, tensor: torch.Tensor) -> bool:
+    """Whether an array is the tensor's own memory, element for element."""
+    if not isinstance(array, np.ndarray) or tensor.device.type != "cpu" or not array.size:
+        return False
+    place = array.__array_interface__
+    strides = tuple(stride * tensor.element_size() for stride in tensor.stride())
+    return place["data"][0] == tensor.data_ptr() and (array.shape, array.strides) == (tuple(tensor.shape), strides)
 
 
 def tensor_of(array: Array) -> torch.Tensor:

@@ -300,3 +300,17 @@ def test_a_space_that_cannot_be_tried_does_not_stop_a_save(tmp_path: Path, caplo
     module = RLModuleSpec(networks.Names, Text(1, 4, "ab"), Discrete(2)).build()
     module.save_to_path(tmp_path / "module")
     assert "could not be checked" in caplog.text
+
+
+def test_a_restore_reads_into_the_parameters_and_torch_knows(tmp_path: Path) -> None:
+    source, live = spec(PPOModule).build(), spec(PPOModule).build()
+    path = source.save_to_path(tmp_path / "ckpt")
+    with torch.no_grad():
+        for parameter in live.parameters():
+            parameter.fill_(7)
+    before = {name: (value.data_ptr(), value._version) for name, value in live.named_parameters()}
+    live.restore_from_path(path)
+    for name, value in live.named_parameters():
+        assert torch.equal(value, source.get_parameter(name))
+        assert value.data_ptr() == before[name][0]
+        assert value._version > before[name][1]

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from rlpipe.errors import UnsupportedStateError
-from rlpipe.modules.torch.tensors import Arrays, _one_copy, tensor_of, ties
+from rlpipe.modules.torch.tensors import Arrays, _one_copy, is_over, memory_of, tensor_of, ties
 from rlpipe.snapshot.dtypes import DTYPES
 
 BOTH = [name for name in DTYPES if hasattr(torch, name)]
@@ -68,3 +68,32 @@ def test_copies_of_one_device_memory_are_one_while_they_are_right() -> None:
     changed = _one_copy(np.ones(3), "place")
     assert changed is not first
     assert (changed == 1).all()
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_memory_is_the_tensors_own_and_can_be_written(name: str) -> None:
+    tensor = torch.zeros((2, 3), dtype=getattr(torch, name))
+    array = memory_of(tensor)
+    assert array is not None
+    assert (array.dtype, array.shape) == (DTYPES[name], (2, 3))
+    array.view(np.uint8)[...] = 1
+    assert bytes(tensor.view(torch.uint8).numpy()) == b"\1" * array.nbytes
+    assert is_over(array, tensor)
+    assert is_over(memory_of(tensor.T), tensor.T)
+    assert not is_over(array, tensor.clone())
+    assert not is_over(array, tensor.T)
+    assert not is_over(array[:1], tensor)
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        torch.empty(2, device="meta"),
+        torch.eye(2).to_sparse(),
+        torch.ones(2, dtype=torch.complex64).conj(),
+        torch.ones(2, dtype=torch.complex64).conj().imag,
+        torch.inference_mode()(lambda: torch.ones(2))(),
+    ],
+)
+def test_memory_that_is_not_the_numbers_is_not_given_away(tensor: torch.Tensor) -> None:
+    assert memory_of(tensor) is None
