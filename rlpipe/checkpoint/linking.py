@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 
 from rlpipe.backends.array_file import Durability
@@ -65,6 +66,9 @@ class Former:
         try:
             os.link(f"{self.directory}/{name}", target)
         except OSError:
+            # A network file system may say so of a link that it made.
+            with suppress(OSError):
+                os.unlink(target)  # noqa: PTH108
             return False
         if not (stat.S_ISREG(os.lstat(target).st_mode) and _holds(is_right)):
             os.unlink(target)  # noqa: PTH108

@@ -64,13 +64,13 @@ def prepare(snapshot: Snapshot, *, recorded: Any, trust: tuple[str, ...]) -> Pre
         RlpipeError: The policy cannot be built; the recorded observations do not fit; UnsupportedModuleError: it is no
             pure function of any batch size, or cannot be traced.
     """
+    policy, slim = (cast("Policy", build(part, device="cpu", trust=trust)) for part in (snapshot, _slim(snapshot)))
     observation_space, action_space = spaces_of(snapshot)
     signature = signature_of(observation_space, action_space)
 
     def given(named: Arrays) -> Any:
         return nested_batch(observation_space, named, OBSERVATION)
 
-    policy, slim = (cast("Policy", build(part, device="cpu", trust=trust)) for part in (snapshot, _slim(snapshot)))
     chosen = observations(observation_space, signature, recorded=recorded, statistics=_statistics(snapshot, signature))
     # The graph first: what it refuses it explains, where the policy would only fail.
     graph = export_graph(slim.graph(), signature, chosen.arrays)

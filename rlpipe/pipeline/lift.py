@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
+from rlpipe.checkpoint.arrays import CLASS_PATH
 from rlpipe.errors import SpecError
 from rlpipe.snapshot.snapshot import Snapshot
 from rlpipe.snapshot.spec import Spec
@@ -17,13 +18,15 @@ ALGORITHM = "rlpipe.algorithms.algorithm.Algorithm"
 CONTAINER = "rlpipe.modules.multi_rl_module.MultiRLModule"
 POLICIES = "policies"
 
-Kind: TypeAlias = Literal["algorithm", "container", "policy", "module", "component"]
+Kind: TypeAlias = Literal["algorithm", "container", "policy", "module", "arrays", "component"]
 
 
 def kind_of(spec: Spec, children: Mapping[str, Any]) -> Kind:
     """What a component is, told by its spec and children (users' classes have any name)."""
     if POLICIES in children:
         return "algorithm"
+    if spec.class_path == CLASS_PATH:
+        return "arrays"
     if {"module", "observation", "action"} <= spec.config.keys():
         return "policy"
     if {"observation_space", "action_space", "model_config"} <= spec.config.keys():
@@ -48,7 +51,7 @@ def lift(snapshot: Snapshot, *, policy_id: str, trust: tuple[str, ...] = ()) -> 
     if kind == "container":
         policies = {name: _as_policy(child, trust) for name, child in snapshot.children.items()}
         return algorithm_of(replace(snapshot, children=policies))
-    if kind in ("policy", "module"):
+    if kind in ("policy", "module", "arrays"):  # bare arrays stand where a policy would; building them says why not
         return algorithm_of(container_of({policy_id: _as_policy(snapshot, trust)}))
     raise SpecError(
         f"{snapshot.spec.class_path} holds no policy",

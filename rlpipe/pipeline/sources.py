@@ -143,7 +143,12 @@ class ForeignSource:
     path: Path
     facts: SourceFacts
     settings: SourceSettings
-    kind: Kind = "policy"
+
+    @cached_property
+    def kind(self) -> Kind:
+        """A policy, or bare arrays."""
+        found = self._imported.snapshot
+        return kind_of(found.spec, found.children)
 
     @cached_property
     def _imported(self) -> ImportedFile:

@@ -91,6 +91,19 @@ def _slim_save(folder: Path) -> object:
     return write_checkpoint(slim, folder / "out", backend="pickle", if_exists="replace")
 
 
+def _save_again(folder: Path) -> object:
+    """Two of three policies are linked."""
+    algorithm = tree(3)
+    policies = algorithm.children["policies"]
+    changed = replace(policies, children={**policies.children, "p1": policy(9)})
+    again = replace(algorithm, children={"policies": changed})
+    return write_checkpoint(again, folder / "out", if_exists="replace", previous=folder / "base")
+
+
+def _three_policies(folder: Path) -> None:
+    write_checkpoint(tree(3), folder / "base")
+
+
 def _series(folder: Path) -> Series:
     return Series(folder=folder, run="r", retention=Retention(keep_last=2))
 
@@ -112,5 +125,6 @@ SCENARIOS = {
     "sweeping": Scenario(_litter, _write),
     "subset save into a base": Scenario(_base_and_other, _subset_save),
     "slim save": Scenario(_base_and_other, _slim_save),
+    "linking": Scenario(_three_policies, _save_again),
     "retention": Scenario(_two_steps, _next_step),
 }
