@@ -23,7 +23,7 @@ def text_list(key: str, value: Any, findings: Findings, *, of: str) -> tuple[str
     """
     if value is None:
         return None
-    example = f"'{key}=[{value}]'" if isinstance(value, str) else f"'{key}=[...]'"
+    example = f"'{key}=[{value}]'" if isinstance(value, str) and value else f"'{key}=[...]'"
     if not isinstance(value, list):
         findings.add(key, expected=f"a list of {of}", found=described(value), fix=f"write {example}")
         return ()

@@ -143,7 +143,7 @@ def describe_artifacts(located: Located, chosen: SelectSettings) -> ArtifactInfo
     """The report of ``task=info`` for artifacts."""
     folders = artifacts_at(located.path, chosen)
     warnings = untrained(folder.policy_id for folder in folders if folder.record.get("trained") is False)
-    return ArtifactInfoReport(source=located.facts, folders=folders, warnings=warnings)
+    return ArtifactInfoReport(source=located.facts, folders=folders, warnings=(*located.notes, *warnings))
 
 
 def _proof(target: Mapping[str, Any]) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from rlpipe.pipeline.artifacts import ArtifactFolder, artifacts_at
 from rlpipe.pipeline.choose import completed
 from rlpipe.pipeline.inspect import facts_of_snapshot
 from rlpipe.pipeline.lift import container_of, policies_of
-from rlpipe.pipeline.live import build_policies, spaces_of
+from rlpipe.pipeline.live import build_policies, probe, spaces_of
 from rlpipe.pipeline.locate import ARTIFACT, Located
 from rlpipe.pipeline.recorded import recorded_env
 from rlpipe.pipeline.settings import RunSettings
@@ -35,7 +35,7 @@ class Contender:
         env: The environment that it was trained in, where that is recorded.
         fingerprint: First digits of its inference hash.
         trained: What is recorded; None where nothing is.
-        open: Makes the function that turns a batch of observations into a batch of actions.
+        open: Makes the function that turns a batch of observations into a batch of actions, after it was tried.
     """
 
     policy_id: str
@@ -52,8 +52,8 @@ def contenders(located: Located, settings: RunSettings) -> tuple[tuple[Contender
 
     Raises:
         SelectionError: A pattern names none of the policies.
-        ConfigError: There is nothing to roll out.
         UnsafePayloadError: Every artifact could run code when it is loaded, and none is trusted.
+        ConfigError: There is nothing to roll out.
     """
     if located.kind == ARTIFACT:
         return _of_folders(artifacts_at(located.path, settings.select), settings.trust)
@@ -69,6 +69,11 @@ def contenders(located: Located, settings: RunSettings) -> tuple[tuple[Contender
 def _of_policy(policy: Snapshot, policy_id: str, trust: tuple[str, ...]) -> Contender:
     spaces, alone = spaces_of(policy), container_of({policy_id: policy})
 
+    def opened() -> Callable[[Any], Any]:
+        live = build_policies(alone, device="cpu", trust=trust)[policy_id]
+        probe(live, spaces, policy_id=policy_id)
+        return live.compute_actions
+
     return Contender(
         policy_id=policy_id,
         form=POLICY,
@@ -76,7 +81,7 @@ def _of_policy(policy: Snapshot, policy_id: str, trust: tuple[str, ...]) -> Cont
         env=recorded_env(policy.metadata),
         fingerprint=facts_of_snapshot(policy, name=policy_id)[0].fingerprint,
         trained=policy.metadata.get("trained"),
-        open=lambda: build_policies(alone, device="cpu", trust=trust)[policy_id].compute_actions,
+        open=opened,
     )
 
 

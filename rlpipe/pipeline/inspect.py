@@ -12,7 +12,7 @@ from rlpipe.pipeline.described import identity
 from rlpipe.pipeline.lift import Kind, kind_of
 from rlpipe.snapshot.dtypes import logical_name
 from rlpipe.snapshot.identity import FINGERPRINT_DIGITS
-from rlpipe.snapshot.selection import Selection
+from rlpipe.snapshot.selection import Selection, require_matches
 from rlpipe.snapshot.snapshot import ROLES, Role, Snapshot, entry_of, ties, walk
 from rlpipe.snapshot.spaces import describe, from_json
 from rlpipe.snapshot.spec import Spec
@@ -159,7 +159,13 @@ class ComponentFacts:
 
 
 def facts_of_checkpoint(root: ComponentInfo, selection: Selection) -> tuple[ComponentFacts, ...]:
-    """The selected components of a checkpoint and those above them, parents first."""
+    """The selected components of a checkpoint and those above them, parents first.
+
+    Raises:
+        SelectionError: A pattern for keys matches nothing.
+    """
+    taken = [info for info in root.walk() if selection.takes_component(info.path)]
+    require_matches(selection.keys, {key for info in taken for key in info.roles}, "key")
     return tuple(_of_info(info, selection) for info in root.walk() if selection.passes_through(info.path))
 
 

@@ -8,12 +8,21 @@ from pathlib import Path
 
 from rlpipe.checkpoint.format import MANIFEST_NAME
 from rlpipe.checkpoint.reader import read_manifest
-from rlpipe.errors import CheckpointError, CheckpointNotFoundError, ConfigError, ForeignFormatError, closest
+from rlpipe.errors import (
+    ArtifactError,
+    CheckpointError,
+    CheckpointNotFoundError,
+    ConfigError,
+    ForeignFormatError,
+    closest,
+    listed,
+)
 from rlpipe.exporters.artifact import artifact_folders, is_artifact
+from rlpipe.exporters.record import RECORD_NAME
 from rlpipe.importers import importer as importers
 from rlpipe.pipeline.reports import SourceFacts
 from rlpipe.pipeline.sampled import sample_is_taken
-from rlpipe.pipeline.settings import AUTO, LATEST, RunSettings, SourceSettings
+from rlpipe.pipeline.settings import AUTO, LATEST, RunSettings
 from rlpipe.sample import sample_path
 
 SAMPLE_NAME = "rlpipe/sample/checkpoint"
@@ -50,11 +59,12 @@ def locate(settings: RunSettings, *, given: str | None) -> Located:
         ForeignFormatError: A file that no importer takes.
     """
     located = _locate(settings, given)
-    return replace(located, notes=(*located.notes, *_not_used(settings.source, located)))
+    return replace(located, notes=(*located.notes, *_not_used(settings, located)))
 
 
-def _not_used(source: SourceSettings, located: Located) -> Iterator[str]:
-    """A note for each setting of the source that makes no difference to what was found."""
+def _not_used(settings: RunSettings, located: Located) -> Iterator[str]:
+    """A note for each setting that makes no difference to what was found."""
+    source, select = settings.source, settings.select
     if located.kind not in (CHECKPOINT, ARTIFACT):
         return
     if source.normalizer != AUTO:
@@ -62,6 +72,9 @@ def _not_used(source: SourceSettings, located: Located) -> Iterator[str]:
         yield f"source.normalizer was given, but {located.facts.name} is {holds} statistics of its own"
     if source.policy_id is not None and located.kind == ARTIFACT:
         yield f"source.policy_id was given, but the policies of the artifacts in {located.facts.name} have their ids"
+    for name, value in (("roles", select.roles), ("keys", select.keys)):
+        if value is not None and located.kind == ARTIFACT:
+            yield f"select.{name} was given, but artifacts are whole: choose among them with policy_ids"
 
 
 def _locate(settings: RunSettings, given: str | None) -> Located:
@@ -103,6 +116,7 @@ def recognise(path: Path) -> str:
 
     Raises:
         CheckpointNotFoundError: There is nothing, or a directory without a checkpoint or an artifact in it.
+        ArtifactError: A folder of artifacts whose record cannot be read.
         ForeignFormatError: A file that no importer takes.
     """
     if not path.exists():
@@ -112,6 +126,7 @@ def recognise(path: Path) -> str:
     if is_artifact(path) or next(artifact_folders(path), None) is not None:
         return ARTIFACT
     if path.is_dir():
+        _refuse_damaged_records(path)
         raise _no_checkpoint(path)
     if (path.parent / MANIFEST_NAME).is_file():
         raise CheckpointNotFoundError(
@@ -199,6 +214,17 @@ def _nothing_there(path: Path) -> CheckpointNotFoundError:
         found="no such path",
         fix=fix,
     )
+
+
+def _refuse_damaged_records(path: Path) -> None:
+    damaged = [place / RECORD_NAME for place in (path, *directories(path)) if (place / RECORD_NAME).exists()]
+    if damaged:
+        raise ArtifactError(
+            f"{listed(map(str, damaged))}: no readable record of artifacts",
+            expected=f"{RECORD_NAME} as task=export writes it",
+            found=", ".join("an empty file" if not file.stat().st_size else "something else" for file in damaged[:3]),
+            fix="take another copy of the folder, or export again",
+        )
 
 
 def _no_checkpoint(path: Path) -> CheckpointNotFoundError:

@@ -107,7 +107,9 @@ def test_policy_ids_of_the_wrong_kind_get_one_line(sign: str, value: str, expect
     assert caught.value.fix
 
 
-@pytest.mark.parametrize(("value", "fix"), [("p1", "'policy_ids=[p1]'"), ("[[p1,p2]]", "'policy_ids=[p1,p2]'")])
+@pytest.mark.parametrize(
+    ("value", "fix"), [("p1", "'policy_ids=[p1]'"), ("", "'policy_ids=[...]'"), ("[[p1,p2]]", "'policy_ids=[p1,p2]'")]
+)
 def test_what_to_type_instead(value: str, fix: str, read: Any) -> None:
     with pytest.raises(ConfigError) as caught:
         read(f"policy_ids={value}")

@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 
+from rlpipe.backends import resolve
 from rlpipe.checkpoint.inspect import ComponentInfo, inspect_checkpoint
 from rlpipe.pipeline import tables
 from rlpipe.pipeline.choose import chosen_ids, entry_selection, policy_selection
@@ -115,13 +116,24 @@ def _describe_checkpoint(located: Located, settings: RunSettings) -> InfoReport:
     components = facts_of_checkpoint(root, selection)
     return InfoReport(
         source=located.facts,
-        warnings=(*located.notes, *root.notes, *warnings_of(components)),
+        warnings=(*located.notes, *root.notes, *_misfits(root, selection), *warnings_of(components)),
         policy_ids=ids,
         components=components,
         format_version=root.version,
         created=root.created,
         provenance=dict(root.provenance),
     )
+
+
+def _misfits(root: ComponentInfo, selection: Selection) -> Iterator[str]:
+    """What the sizes of the array files alone show to be damaged; nothing is opened."""
+    for info in root.walk():
+        if info.backend is None or not selection.takes_component(info.path):
+            continue
+        file = info.directory / resolve(info.backend).file_name
+        found = f"has {file.stat().st_size} bytes" if file.is_file() else "is missing"
+        if found != f"has {info.file_size} bytes":
+            yield f"{file} {found}, where its manifest names {info.file_size} bytes; task=verify lists all damage"
 
 
 def _selection(root: ComponentInfo, chosen: SelectSettings, policy_id: str | None) -> tuple[tuple[str, ...], Selection]:

@@ -7,9 +7,10 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+import torch
 
 import rlpipe
-from rlpipe.errors import ConfigError, EnvironmentMismatchError, UnsafePayloadError
+from rlpipe.errors import ConfigError, EnvironmentMismatchError, SpecError, UnsafePayloadError
 from rlpipe.pipeline.settings import EvaluateSettings, PolicySettings, SelectSettings, SourceSettings
 from tests.pipeline.checkpoints import PPO, Runner, algorithm, write
 
@@ -135,3 +136,18 @@ def test_an_environment_for_all_that_not_all_fit_names_those_that_do(run_task: R
         run_task("evaluate", source=SourceSettings(path=str(source)), env="CartPole-v1", evaluate=TWO)
     assert "p1" in caught.value.subject
     assert caught.value.fix == "leave env away, or 'policy_ids=[p0,p2]', which fit it"
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_that_are_not_finite_are_blamed_by_name(
+    value: float, run_task: Runner, pole: Path, tmp_path: Path
+) -> None:
+    """Before an episode begins, so that neither gymnasium nor the observation is blamed."""
+    policies: Any = rlpipe.Policy.from_checkpoint(pole)
+    with torch.no_grad():
+        next(iter(policies["p0"].module.pi.parameters())).fill_(value)
+    broken = rlpipe.Algorithm(policies).save_to_path(tmp_path / "broken")
+    with pytest.raises(SpecError) as caught:
+        run_task("evaluate", source=SourceSettings(path=str(broken)), env="CartPole-v1", evaluate=TWO)
+    assert "p0" in caught.value.subject
+    assert "pi/logits/weight" in caught.value.found

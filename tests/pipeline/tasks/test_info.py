@@ -10,8 +10,9 @@ from pathlib import Path
 import h5py
 import pytest
 
-from rlpipe.errors import CheckpointNotFoundError, ConfigError, ForeignFormatError, SelectionError
-from rlpipe.pipeline.settings import CheckpointSettings, SelectSettings, SourceSettings
+from rlpipe.errors import ArtifactError, CheckpointNotFoundError, ConfigError, ForeignFormatError, SelectionError
+from rlpipe.exporters.targets import onnx
+from rlpipe.pipeline.settings import BaseSettings, CheckpointSettings, ExportSettings, SelectSettings, SourceSettings
 from rlpipe.pipeline.tables import show
 from tests.pipeline.checkpoints import Runner, roles
 
@@ -143,6 +144,65 @@ run(RunSettings(task="diff", source=SourceSettings(path={str(sb3_zip)!r}), base=
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("task", ["info", "save", "restore", "evaluate", "export", "diff", "subset_restore"])
+@pytest.mark.parametrize("part", [".", "policies/p1"])
+def test_keys_that_match_nothing_are_an_error_in_every_task(
+    task: str, part: str, run_task: Runner, checkpoint: Path
+) -> None:
+    path = str(checkpoint / part)
+    select = SelectSettings(keys=("encoder/*", "nothing"))
+    with pytest.raises(SelectionError) as caught:
+        run_task(
+            task,
+            source=SourceSettings(path=path),
+            base=BaseSettings(path=path),
+            select=select,
+            export=ExportSettings(targets={"onnx": onnx.Options()}),
+        )
+    assert caught.value.pattern == "nothing"
+
+
+def test_keys_are_looked_for_among_the_chosen_policies(run_task: Runner, checkpoint: Path) -> None:
+    source = SourceSettings(path=str(checkpoint))
+    assert run_task("info", source=source, select=SelectSettings(keys=("q/*",))).ok
+    with pytest.raises(SelectionError):
+        run_task("info", source=source, select=SelectSettings(policy_ids=("p0",), keys=("q/*",)))
+
+
+def test_an_array_file_that_cannot_be_right_is_a_warning(run_task: Runner, checkpoint: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(checkpoint, tmp_path / "copy")
+    (copy / "policies/p0/state.h5").unlink()
+    with (copy / "policies/p1/state.h5").open("ab") as file:
+        file.write(b"x")
+    report = run_task("info", source=SourceSettings(path=str(copy)))
+    assert report.exit_code == 0
+    missing, longer = (text for text in report.warnings if "state.h5" in text)
+    assert "policies/p0/state.h5 is missing" in missing
+    assert "policies/p1/state.h5 has" in longer
+    chosen = run_task("info", source=SourceSettings(path=str(copy)), select=SelectSettings(policy_ids=("p2",)))
+    assert not any("state.h5" in text for text in chosen.warnings)
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"no json"])
+@pytest.mark.parametrize("place", [".", "p0"])
+def test_artifacts_with_a_damaged_record_are_called_that(
+    place: str, content: bytes, run_task: Runner, artifacts: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(artifacts / "p0", tmp_path / "made" / "p0")
+    (tmp_path / "made/p0/artifact.json").write_bytes(content)
+    with pytest.raises(ArtifactError, match=r"artifact\.json"):
+        run_task("info", source=SourceSettings(path=str(tmp_path / "made" / place)))
+
+
+def test_roles_and_keys_of_artifacts_are_noted(run_task: Runner, artifacts: Path) -> None:
+    select = SelectSettings(roles=("inference",), keys=("nothing",))
+    report = run_task("info", source=SourceSettings(path=str(artifacts)), select=select)
+    assert [text.split()[0] for text in report.warnings if text.startswith("select.")] == [
+        "select.roles",
+        "select.keys",
+    ]
 
 
 def test_an_artifact_says_what_it_takes_and_how_well_it_was_proved(run_task: Runner, artifacts: Path) -> None:

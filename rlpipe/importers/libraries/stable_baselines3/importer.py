@@ -143,6 +143,6 @@ def _report(model: SavedModel, weights: Weights, choice: Choice, notes: tuple[st
     skipped = [(f"{VARIABLES}: {name}", "a setting of training") for name in model.variables if name != LOG_ALPHA]
     if unread := sorted(model.data.keys() - _READ_FIELDS):
         skipped.append((f"data: {', '.join(unread)}", "settings and leftovers of training"))
-    confirmed = choice.notes if choice.is_proved else ()
+    confirmed = choice.notes[:1] if choice.is_proved else ()
     imported = (*sorted(weights.taken), *variables, *statistics)
     return ImportReport(imported=imported, skipped=(*model.skipped, *skipped), notes=notes, confirmed=confirmed)

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-from rlpipe.errors import NormalizerError, listed
+from rlpipe.errors import NormalizerError, RlpipeError, UnsafePayloadError, listed
 from rlpipe.importers.libraries.stable_baselines3.container import SavedModel
 from rlpipe.importers.libraries.stable_baselines3.statistics import (
     Evidence,
     Statistics,
     Traces,
+    disproof,
     read_statistics,
     same,
     traces_of,
@@ -37,7 +38,13 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice:
-    """The statistics to use, or None, and what people should know about it."""
+    """The statistics to use, or None, and what people should know about it.
+
+    Attributes:
+        statistics: The statistics.
+        notes: Sentences; where statistics were found, the first says how they fit.
+        is_proved: Whether the zip proves that they belong to it.
+    """
 
     statistics: Statistics | None
     notes: tuple[str, ...] = ()
@@ -110,15 +117,25 @@ def _named(path: Path, zip_path: Path, traces: Traces) -> Choice:
             found=f"statistics of shape {statistics.mean.shape}",
             fix="name the file that was saved with this model",
         )
+    if (against := disproof(statistics, traces)) is not None:
+        expected, found = against
+        raise NormalizerError(
+            f"{path} is not what {zip_path.name} was trained with",
+            expected=expected,
+            found=found,
+            fix="name the file that was saved together with this model; source.normalizer=auto looks for it beside it",
+        )
     evidence = weigh(statistics, traces, paired=_saved_together(zip_path, path))
     return Choice(statistics, (f"{statistics.name} as named; {_WORDS[evidence]}",), evidence is Evidence.PROVED)
 
 
 def _found(model: SavedModel, path: Path, traces: Traces, *, under: bool) -> Choice:
     files = {str(file.relative_to(path.absolute().parent)): file for file in _candidates(path)}
-    found = {name: read_statistics(file) for name, file in files.items()}
+    found, unreadable = _read_all(files)
     weighed = {name: weigh(found[name], traces, paired=_saved_together(path, files[name])) for name in found}
     best = max(weighed.values(), default=Evidence.REFUTED)
+    if unreadable and best != Evidence.PROVED:
+        raise next(iter(unreadable.values()))
     winners = [name for name, evidence in weighed.items() if evidence == best]
     if best == Evidence.REFUTED:
         return _none_fits(model, found, traces, under=under)
@@ -136,15 +153,31 @@ def _found(model: SavedModel, path: Path, traces: Traces, *, under: bool) -> Cho
             found="statistics that do not, or nothing in the zip to check them against",
             fix=_FIX,
         )
-    return Choice(
-        found[winners[0]], (f"{' = '.join(winners)} found beside the zip; {_WORDS[best]}",), best is Evidence.PROVED
-    )
+    passed_over = (f"passed over {name}: {error.subject}" for name, error in unreadable.items())
+    notes = (f"{' = '.join(winners)} found beside the zip; {_WORDS[best]}", *passed_over)
+    return Choice(found[winners[0]], notes, best is Evidence.PROVED)
+
+
+def _read_all(files: Mapping[str, Path]) -> tuple[dict[str, Statistics], dict[str, RlpipeError]]:
+    """The statistics in files, and what is wrong with those that cannot be read."""
+    found: dict[str, Statistics] = {}
+    unreadable: dict[str, RlpipeError] = {}
+    for name, file in files.items():
+        try:
+            found[name] = read_statistics(file)
+        except (NormalizerError, UnsafePayloadError) as error:
+            unreadable[name] = error
+    return found, unreadable
 
 
 def _none_fits(model: SavedModel, found: Mapping[str, Statistics], traces: Traces, *, under: bool) -> Choice:
     same_shape = any(each.mean is None or each.mean.shape == traces.shape for each in found.values())
     if not under and not same_shape:
-        return Choice(None, (f"nothing in the zip says whether VecNormalize was used; {_FIX}",))
+        passed_over = (
+            f"passed over {name}: it is for observations of shape {each.shape}, the policy takes {traces.shape}"
+            for name, each in found.items()
+        )
+        return Choice(None, (*passed_over, f"nothing in the zip says whether VecNormalize was used; {_FIX}"))
     raise NormalizerError(
         f"{model.name} was trained under VecNormalize, and its statistics were not found"
         if under

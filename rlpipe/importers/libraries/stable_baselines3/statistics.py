@@ -229,6 +229,20 @@ def weigh(statistics: Statistics, traces: Traces, *, paired: bool) -> Evidence:
     return Evidence.LIKELY if likely else Evidence.UNPROVED
 
 
+def disproof(statistics: Statistics, traces: Traces) -> tuple[str, str] | None:
+    """What the zip's own observations say against statistics, as (expected, found); None if nothing."""
+    if statistics.mean is None or traces.seen is None:
+        return None
+    largest = float(np.max(np.abs(traces.seen), initial=0.0))
+    if statistics.clip is not None and largest > statistics.clip * (1 + _EXACT):
+        return f"clip_obs of at least {largest:.6g}, which the policy saw", f"clip_obs {statistics.clip:.6g}"
+    gap = _gap(statistics, traces.raw, traces.seen)
+    if gap is None or weigh(statistics, traces, paired=False) == Evidence.PROVED:
+        return None
+    expected = "statistics that turn the last raw observation in the zip into the one that the policy saw"
+    return expected, f"statistics that miss it by up to {gap:.3g}"
+
+
 def _gap(statistics: Statistics, raw: Array | None, seen: Array | None) -> float | None:
     """Largest difference between the raw observations, normalised, and those the policy saw; None without them."""
     if raw is None or seen is None or raw.shape != seen.shape or not raw.size:

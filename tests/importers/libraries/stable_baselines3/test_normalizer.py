@@ -165,12 +165,50 @@ def test_where_the_zip_does_not_say_statistics_have_to_be_proved(tmp_path: Path)
 
 
 def test_a_file_named_is_taken_unproved_and_says_so(tmp_path: Path) -> None:
-    known = read_statistics(statistics_of(OFF))
+    known = read_statistics(statistics_of(ON))
     assert known.mean is not None
-    (tmp_path / "mine.pkl").write_bytes(changed(OFF, mean=known.mean + 0.1))
-    found = read(placed(OFF, tmp_path), Options(normalizer=str(tmp_path / "mine.pkl")))
+    (tmp_path / "mine.pkl").write_bytes(changed(ON, mean=known.mean + 0.1))
+    found = read(placed(ON, tmp_path), Options(normalizer=str(tmp_path / "mine.pkl")))
     assert is_normalised(found)
-    assert any("mine.pkl as named; against what the zip says" in note for note in found.report.notes)
+    assert any("mine.pkl as named; not proved" in note for note in found.report.notes)
+
+
+@pytest.mark.parametrize(
+    ("source", "attributes", "words"),
+    [(OFF, {"mean": np.full(3, 7.0)}, "miss it by up to"), (ON, {"clip_obs": 1e-3}, "clip_obs 0.001")],
+)
+def test_a_file_named_that_the_zip_disproves_is_refused(
+    source: str, attributes: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.pkl").write_bytes(changed(source, **attributes))
+    with pytest.raises(NormalizerError) as caught:
+        read(placed(source, tmp_path), Options(normalizer=str(tmp_path / "mine.pkl")))
+    assert "mine.pkl" in caught.value.subject
+    assert words in caught.value.found
+
+
+@BOTH
+@pytest.mark.parametrize("junk", [b"\x80VecNormalize\xff\xfe", b"\x80\x04]\x94\x8c\x0cVecNormalize\x94a."])
+def test_a_file_that_cannot_be_read_does_not_hide_the_proved_one(source: str, junk: bytes, tmp_path: Path) -> None:
+    path = placed(source, tmp_path, "good.pkl")
+    (tmp_path / "a_junk.pkl").write_bytes(junk)
+    found = read(path, Options())
+    assert found.snapshot.metadata["source"]["normalizer"]["file"] == "good.pkl"
+    assert any(note.startswith("passed over a_junk.pkl: ") for note in found.report.notes)
+    (tmp_path / "good.pkl").unlink()
+    with pytest.raises((NormalizerError, UnsafePayloadError), match=r"a_junk\.pkl"):
+        read(path, Options())
+
+
+def test_a_file_for_other_observations_is_named_where_nothing_is_known(tmp_path: Path) -> None:
+    def change(data: dict[str, Any]) -> None:
+        data.update(num_timesteps=0, _last_obs=None, _last_original_obs=None)
+
+    path = rewritten("ppo_discrete", tmp_path / "model.zip", data=change)
+    (tmp_path / "vecnormalize.pkl").write_bytes(vec_normalize(np.zeros(7), np.ones(7)))
+    found = read(path, Options())
+    assert not is_normalised(found)
+    assert any("vecnormalize.pkl" in note and "(7,)" in note for note in found.report.notes)
 
 
 def checkpointed(source: str, folder: Path, *, together: bool) -> Path:
