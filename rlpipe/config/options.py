@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from rlpipe.config.findings import LOOK, Findings
@@ -22,6 +22,9 @@ def read_options(key: str, value: Mapping[str, Any], cls: type, findings: Findin
         findings: Where faults are noted.
     """
     before = len(findings.found)
+    value = {
+        name: _nested(f"{key}.{name}", item, get_type_hints(cls).get(name), findings) for name, item in value.items()
+    }
     hints = get_type_hints(cls)
     given: dict[str, Any] = {}
     for name, item in value.items():
@@ -39,6 +42,13 @@ def read_options(key: str, value: Mapping[str, Any], cls: type, findings: Findin
     for name in [name for name in needed if name not in value]:
         findings.add(f"{key}.{name}", expected=type_text(hints[name]), found="nothing", fix=f"give {key}.{name}=...")
     return _made(cls, given, findings) if len(findings.found) == before else None
+
+
+def _nested(key: str, value: Any, annotation: Any, findings: Findings) -> Any:
+    """A mapping where an option is a dataclass itself, as that; anything else as it is."""
+    if isinstance(value, Mapping) and isinstance(annotation, type) and is_dataclass(annotation):
+        return read_options(key, value, annotation, findings) or annotation()
+    return value
 
 
 def _made(cls: type, given: Mapping[str, Any], findings: Findings) -> Any:

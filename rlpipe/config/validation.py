@@ -10,6 +10,7 @@ from rlpipe.backends.backend import ids as backend_ids
 from rlpipe.config.findings import Findings
 from rlpipe.config.options import read_options
 from rlpipe.config.policies import configured_classes, read_algorithm
+from rlpipe.config.profiles import expanded
 from rlpipe.config.schema import EXPORT_KEYS
 from rlpipe.config.shape import shaped
 from rlpipe.config.values import checked_id, choice, choices, described, integer, text, text_list
@@ -175,8 +176,9 @@ def _export(node: Node, findings: Findings, *, is_needed: bool) -> ExportSetting
                 fix=f"select it: 'export=[{','.join(sorted(chosen))}]' {key}...",
             )
         else:
-            given = {name: value for name, value in options.items() if name != "id"}
-            targets[target_id] = read_options(key, given, resolve_target(target_id).Options, findings)
+            cls = resolve_target(target_id).Options
+            given = expanded(target_id, {name: value for name, value in options.items() if name != "id"}, cls, findings)
+            targets[target_id] = read_options(key, given, cls, findings)
     if is_needed and not targets:
         known = ", ".join(target_ids())
         findings.add("export", expected=f"at least one of {known}", found="none", fix="write 'export=[onnx]'")

@@ -6,6 +6,7 @@ import pytest
 
 from rlpipe.config.validation import read_settings
 from rlpipe.errors import ConfigError
+from rlpipe.exporters.onnx_profile import Profile
 from rlpipe.exporters.targets import onnx
 from rlpipe.pipeline.settings import RunSettings
 
@@ -179,3 +180,27 @@ def test_all_faults_come_in_one_error(read: Any) -> None:
 
 def test_a_class_named_by_the_config_is_trusted(read: Any) -> None:
     assert read("+algorithm.policies={p9: {module: {class_path: mine.Net}}}").trust == ("mine.Net",)
+
+
+@pytest.mark.parametrize("name", ["rlpipe", "rsl_rl"])
+def test_a_profile_is_read_by_its_name(name: str, read: Any) -> None:
+    profile = read("export=[onnx]", f"export.onnx.profile={name}").export.targets["onnx"].profile
+    assert profile.id == name
+    assert (profile == Profile()) == (name == "rlpipe")
+    assert profile.outputs.get("action", {}).get("name") == {"rlpipe": None, "rsl_rl": "actions"}[name]
+
+
+def test_a_profile_of_ones_own(read: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "_profiles/onnx").mkdir(parents=True)
+    (tmp_path / "_profiles/onnx/game.yaml").write_text("id: game\nbatch: fixed\noperators: [Gemm]\n")
+    monkeypatch.setenv("RLPIPE_CONF", str(tmp_path))
+    profile = read("export=[onnx]", "export.onnx.profile=game").export.targets["onnx"].profile
+    assert (profile.id, profile.batch, profile.operators) == ("game", "fixed", ("Gemm",))
+    (tmp_path / "_profiles/onnx/game.yaml").write_text("id: game\nbatches: fixed\n")
+    with pytest.raises(ConfigError, match=r"did you mean export\.onnx\.profile\.batch\?"):
+        read("export=[onnx]", "export.onnx.profile=game")
+
+
+def test_a_profile_that_is_not_there(read: Any) -> None:
+    with pytest.raises(ConfigError, match=r"did you mean export\.onnx\.profile=rsl_rl\?"):
+        read("export=[onnx]", "export.onnx.profile=rslrl")

@@ -14,7 +14,10 @@ from rlpipe.exporters.c.body import Body
 from rlpipe.exporters.c.expressions import better, cast_to, expression
 from rlpipe.exporters.c.text import TYPES, highest, is_real, literal, lowest
 from rlpipe.exporters.c.views import View, loops
-from rlpipe.exporters.program.program import BINARY, CHOICES, COMPARISONS, REDUCTIONS, UNARY, Operation
+from rlpipe.exporters.program.program import BINARY, CHOICES, COMPARISONS, REDUCTIONS, UNARY, Array, Operation
+
+PANEL = 32
+"""Columns that the kernel of products takes together."""
 
 Emitter: TypeAlias = "Callable[[Body, Operation], None]"
 
@@ -160,11 +163,24 @@ def _linear(body: Body, operation: Operation) -> None:
 
 
 def _columns(body: Body, name: str) -> View:
-    """A weight (n, k) as (k, n), so that the innermost loop has no sum."""
+    """A weight (n, k) as the panels of its columns, as the kernel reads them."""
     array = body.array(name)
     if array is not None:
-        return body.constant(f"{name}_columns", array.T)
-    return body.copied(body.view(name).permute([1, 0]))
+        return body.constant(f"{name}_panels", panels(array.T))
+    columns = body.view(name).permute([1, 0])
+    inner, outer = columns.shape
+    target = body.piece(f"{columns.array}_{len(body.pieces)}", columns.dtype, (inner * outer,))
+    for start in range(0, outer, PANEL):
+        width = min(PANEL, outer - start)
+        part = View(target.array, target.dtype, (inner, width), (width, 1), start * inner)
+        body.store(part, [columns.slice(1, start, 1, width)], lambda operands: operands[0])
+    return target
+
+
+def panels(columns: Array) -> Array:
+    """(k, n) cut into pieces of `PANEL` columns, each in C order behind the other."""
+    cuts = range(PANEL, columns.shape[1], PANEL)
+    return np.concatenate([part.reshape(-1) for part in np.split(columns, list(cuts), axis=1)])
 
 
 def _bias(body: Body, operation: Operation, index: int, size: int) -> View:
@@ -180,8 +196,8 @@ def _conv(body: Body, operation: Operation) -> None:
     weight = body.program.constants[name]
     outer = len(weight) // groups
     taps = prod(weight.shape[1:])
-    packed = weight.reshape(groups, outer, taps).transpose(0, 2, 1)
-    columns = body.constant(f"{name}_columns", packed)
+    packed = [panels(group.T) for group in weight.reshape(groups, outer, taps)]
+    columns = body.constant(f"{name}_panels", np.concatenate(packed))
     bias = _bias(body, operation, 2, len(weight))
     patch = body.piece(f"{operation.output}_patch", x.dtype, (taps + outer,))
     stride, dilation = operation.attributes["stride"], operation.attributes["dilation"]

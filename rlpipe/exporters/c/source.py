@@ -10,7 +10,7 @@ from pathlib import Path
 from rlpipe.exporters.c.arena import arrange
 from rlpipe.exporters.c.body import Body, declared
 from rlpipe.exporters.c.interface import BEGIN, Field, Interface, interface_of
-from rlpipe.exporters.c.operations import emit
+from rlpipe.exporters.c.operations import PANEL, emit
 from rlpipe.exporters.c.text import TYPES, initializer, quoted
 from rlpipe.exporters.c.views import View, solid
 from rlpipe.exporters.program.program import Program
@@ -116,7 +116,7 @@ def _kernels(body: Body) -> list[str]:
     for kernel, sizes in _KERNELS:
         dtypes = sorted(dtype for name, dtype in body.kernels if name == kernel)
         texts += [filled(f"{sizes}.c", {})] if dtypes and sizes else []
-        texts += [filled(f"{kernel}.c", {"type": TYPES[dtype]}) for dtype in dtypes]
+        texts += [filled(f"{kernel}.c", {"type": TYPES[dtype], "panel": str(PANEL)}) for dtype in dtypes]
     return texts
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlpipe.errors import ConfigError, UnsupportedModuleError, listed
+from rlpipe.exporters.onnx_profile import Profile, apply, chosen_metadata, require_operators
 from rlpipe.exporters.target import Step, install_hint, require_tolerances
 
 if TYPE_CHECKING:
@@ -30,16 +31,23 @@ class Options:
         rtol: Relative tolerance of the verification.
         timeout: Seconds after which the export is ended.
         opset: Version of the operator set; 18 runs on ONNX Runtime 1.14 and newer.
+        profile: What a consumer demands; in a config the name of a file of `_profiles/onnx`.
     """
 
     atol: float = 1e-5
     rtol: float = 1e-5
     timeout: float = 600.0
     opset: int = 18
+    profile: Profile = field(default_factory=Profile)
 
     def __post_init__(self) -> None:
         """Check the values."""
         require_tolerances("onnx", atol=self.atol, rtol=self.rtol)
+        if isinstance(self.profile, Mapping):
+            # From the JSON of a job.
+            object.__setattr__(self, "profile", Profile(**self.profile))
+        if self.profile.opset is not None:
+            object.__setattr__(self, "opset", self.profile.opset)
         if self.opset < _LOWEST_OPSET:
             raise ConfigError(
                 "export.onnx.opset is too low",
@@ -61,13 +69,20 @@ def export(graph: ExportGraph, path: Path, options: Options, essentials: Mapping
         UnsupportedModuleError: An operator that ONNX lacks, or a file that is not what was asked for.
     """
     model = _converted(graph, options)
-    _clean(model, essentials)
+    _clean(model, chosen_metadata(essentials, options.profile))
     _require_as_asked(model, graph, options)
+    require_operators(model, options.profile)
+    if options.profile != Profile():
+        apply(model, graph.signature, options.profile)
+        _check(model)
     path.write_bytes(model.SerializeToString(deterministic=True))
 
 
 def load(path: str) -> Step:
-    """Open a file in ONNX Runtime on the CPU."""
+    """Open a file in ONNX Runtime on the CPU; what its profile renamed has the names of the signature again."""
+    import json
+
+    import numpy as np
     import onnxruntime
 
     settings = onnxruntime.SessionOptions()
@@ -78,7 +93,28 @@ def load(path: str) -> Step:
     def step(arrays: Any) -> dict[str, Any]:
         return dict(zip(names, session.run(names, dict(arrays)), strict=True))
 
-    return step
+    profile = json.loads(session.get_modelmeta().custom_metadata_map.get("rlpipe.profile", "{}"))
+    if not profile:
+        return step
+
+    def fed(entry: Any, array: Any) -> Any:
+        if array.dtype != entry["here_dtype"]:
+            raise ValueError(f"{entry['here']}: expected {entry['here_dtype']}, got {array.dtype}")
+        return (np.moveaxis(array, -1, 1) if entry["layout"] == "chw" else array).astype(entry["dtype"])
+
+    def through_profile(arrays: Any) -> dict[str, Any]:
+        if set(arrays) != {entry["here"] for entry in profile["inputs"]}:
+            raise ValueError(f"expected {[entry['here'] for entry in profile['inputs']]}, found {sorted(arrays)}")
+        feeds = {entry["name"]: fed(entry, arrays[entry["here"]]) for entry in profile["inputs"]}
+        count = len(next(iter(feeds.values())))
+        spans = [slice(row, row + 1) for row in range(count)] if profile["batch"] else [slice(count)]
+        found = [step({name: array[span] for name, array in feeds.items()}) for span in spans]
+        return {
+            entry["here"]: np.concatenate([one[entry["name"]] for one in found]).astype(entry["here_dtype"])
+            for entry in profile["outputs"]
+        }
+
+    return through_profile
 
 
 def _converted(graph: ExportGraph, options: Options) -> Any:
@@ -149,8 +185,6 @@ def _name_batch(model: Any) -> None:
 
 def _require_as_asked(model: Any, graph: ExportGraph, options: Options) -> None:
     """torch falls back in silence: to fixed batches, other opsets, dropped inputs. Nothing of that may pass."""
-    import onnx
-
     found = [
         *_misfits(model.graph.input, graph.signature.inputs, "input"),
         *_misfits(model.graph.output, graph.signature.outputs, "output"),
@@ -163,6 +197,12 @@ def _require_as_asked(model: Any, graph: ExportGraph, options: Options) -> None:
             found=listed(found),
             fix="report this with the policy's module, please",
         )
+    _check(model)
+
+
+def _check(model: Any) -> None:
+    import onnx
+
     onnx.checker.check_model(model, full_check=True)
 
 

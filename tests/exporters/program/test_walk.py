@@ -90,9 +90,10 @@ def test_random_networks(widths: list[int], names: list[str], seed: int, tmp_pat
         layers += [nn.Linear(widths[index], widths[index + 1]), getattr(nn, ACTIVATIONS[names[index]])()]
     made = Example(nn.Sequential(*layers).eval(), unbounded(widths[0]), unbounded(widths[-1]))
     with captured():
-        step = loaded(made.traced(), "numpy", tmp_path)
+        graph = made.traced()
     feeds = {"obs": np.random.default_rng(seed).normal(0, 3, (5, widths[0])).astype(np.float32)}
-    require_same(step(feeds), made.compute(feeds))
+    for target_id in ("numpy", "c99"):
+        require_same(loaded(graph, target_id, tmp_path)(feeds), made.compute(feeds))
 
 
 class Inner(nn.Module):

@@ -123,10 +123,10 @@ def test_all_files_are_the_same_again(tmp_path: Path) -> None:
 def test_weights_are_the_same_to_the_last_bit(tmp_path: Path) -> None:
     written = TestC99.write("normalised", tmp_path)
     text = written.file.read_text()
-    (numbers,) = re.findall(r"static const float \w+_columns\[1536\] = \{([^}]*)\}", text)
+    (numbers,) = re.findall(r"static const float \w+_panels\[1536\] = \{([^}]*)\}", text)
     found = [float.fromhex(number.strip().removesuffix("f")) for number in numbers.split(",")]
     weight = written.example.module.get_parameter("net.0.weight")
-    assert found == weight.detach().T.flatten().tolist()
+    assert found == torch.cat([panel.T.flatten() for panel in torch.split(weight.detach(), 32)]).tolist()
 
 
 def test_two_policies_go_into_one_program(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_cmake_builds_it_and_runs_the_self_test(tmp_path: Path) -> None:
 def test_the_self_test_finds_a_wrong_weight(tmp_path: Path) -> None:
     file = TestC99.write("ignores", tmp_path).file
     text = file.read_text()
-    first = re.search(r"_columns\[\d+\] = \{\n([^,]+),", text)
+    first = re.search(r"_panels\[\d+\] = \{\n([^,]+),", text)
     assert first is not None
     file.write_text(text[: first.start(1)] + "0.75f" + text[first.end(1) :])
     run(*C99, tmp_path / "selftest.c", file, "-lm", "-o", tmp_path / "selftest")

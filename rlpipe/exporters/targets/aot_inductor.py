@@ -1,0 +1,152 @@
+"""AOTInductor: the policy compiled to native code for x86-64 with AVX2, in a .pt2 package that torch runs."""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+import os
+import platform
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import which
+from typing import TYPE_CHECKING, Any
+
+from rlpipe.exporters.target import Step, install_hint
+
+if TYPE_CHECKING:
+    from rlpipe.exporters.graph import ExportGraph
+
+FILE_NAME = "policy.pt2"
+BLOCKED: tuple[str, ...] = ()
+LOADING_RUNS_CODE = True
+"""It is native code."""
+
+_COMPILERS = ("g++", "clang++")
+_MACHINES = ("x86_64", "AMD64")
+_TRACED_BATCH = 2
+# Without these, torch compiles for whatever this machine has: AVX-512 and AMX do not run elsewhere.
+_PINNED = {"cpp.march": "x86-64-v3", "cpp.simdlen": 256}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How the file is checked.
+
+    Attributes:
+        atol: Absolute tolerance of the verification.
+        rtol: Relative tolerance of the verification.
+        timeout: Seconds after which the export is ended; compiling takes up to a minute, and more on a busy machine.
+    """
+
+    atol: float = 1e-5
+    rtol: float = 1e-5
+    timeout: float = 1200.0
+
+
+def missing_dependency() -> str | None:
+    """What to install, or None."""
+    if platform.machine() not in _MACHINES:
+        return f"it compiles for x86-64, and this machine is {platform.machine()}"
+    if not any(map(which, _COMPILERS)):
+        return "no C++ compiler found; install g++, such as with apt-get install g++"
+    return install_hint("torch")
+
+
+def export(graph: ExportGraph, path: Path, options: Options, essentials: Mapping[str, str]) -> None:
+    """Compile and write the package; names, dtypes and shapes are in its metadata."""
+    import torch
+    from torch._inductor import aoti_compile_and_package
+
+    del options
+    signature = graph.signature.to_json()
+    facts = {"inputs": signature["inputs"], "outputs": signature["outputs"], "essentials": dict(essentials)}
+    program = copy.copy(graph.program)
+    sample = (torch.tensor(graph.sample[spec.name][:_TRACED_BATCH]) for spec in graph.signature.inputs)
+    program.example_inputs = (tuple(sample), {})
+    with tempfile.TemporaryDirectory(prefix="aoti-") as made, _cache_in(made):
+        package = Path(made) / "policy.pt2"
+        aoti_compile_and_package(program, package_path=str(package), inductor_configs=_settings(facts))
+        path.write_bytes(_without_places(package.read_bytes(), made))
+
+
+def load(path: str) -> Step:
+    """Open a package in torch on the CPU.
+
+    The compiled code reads whatever memory it is pointed to, so that the inputs are checked here. torch's own public
+    loader compiles a probe of the processor first, which takes seconds and a compiler.
+    """
+    import json
+    import platform
+    from pathlib import Path
+
+    import numpy as np
+    import torch
+
+    flags = set()
+    if Path("/proc/cpuinfo").is_file():
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        flags = set(next((line for line in lines if line.startswith("flags")), "").split())
+    missing = {"avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"} - flags if flags else set()
+    if platform.machine() not in ("x86_64", "AMD64") or missing:
+        raise RuntimeError(f"this processor cannot run it: x86-64-v3 is needed, {sorted(missing)} is missing")
+    loader = torch._C._aoti.AOTIModelPackageLoader(path, "model", False, 1, -1)  # noqa: SLF001, FBT003 - see above
+    facts = json.loads(loader.get_metadata()["rlpipe"])
+
+    def tensor(spec: Any, array: Any) -> Any:
+        shape = tuple(spec["shape"][1:])
+        if array.dtype != spec["dtype"] or array.ndim != len(shape) + 1 or array.shape[1:] != shape:
+            raise ValueError(
+                f"{spec['name']}: expected {spec['dtype']} {['batch', *shape]}, got {array.dtype} {array.shape}"
+            )
+        return torch.tensor(np.ascontiguousarray(array))
+
+    def step(arrays: Any) -> dict[str, Any]:
+        names = [spec["name"] for spec in facts["inputs"]]
+        if set(arrays) != set(names) or len({len(arrays[name]) for name in names}) > 1:
+            raise ValueError(f"expected the inputs {names} in one batch size, found {sorted(arrays)}")
+        outputs = loader.run([tensor(spec, arrays[spec["name"]]) for spec in facts["inputs"]])
+        return {spec["name"]: output.numpy() for spec, output in zip(facts["outputs"], outputs, strict=True)}
+
+    return step
+
+
+def _settings(facts: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = {"rlpipe": json.dumps(facts, sort_keys=True)}
+    return {**_PINNED, "compile_threads": 1, "aot_inductor.metadata": metadata}
+
+
+@contextmanager
+def _cache_in(folder: str) -> Iterator[None]:
+    """torch's compiler caches by the user's name and keeps it for good; here it works in a folder that goes."""
+    before = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["TORCHINDUCTOR_CACHE_DIR"]
+        else:
+            os.environ["TORCHINDUCTOR_CACHE_DIR"] = before
+
+
+def _without_places(data: bytes, folder: str) -> bytes:
+    """The package without its generated source, and with the paths of this machine blanked out in what is compiled."""
+    import torch
+
+    places = {folder, sys.prefix, str(Path.cwd()), str(Path.home()), str(Path(torch.__file__).parents[1])}
+    private = sorted((place.encode() for place in places if len(place) > len("/tmp")), key=len, reverse=True)  # noqa: S108
+    stripped = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as given, zipfile.ZipFile(stripped, "w", zipfile.ZIP_STORED) as made:
+        for entry in given.infolist():
+            if not entry.filename.endswith(".cpp"):
+                content = given.read(entry)
+                for place in private:
+                    content = content.replace(place, b"/" + b"_" * (len(place) - 1))
+                made.writestr(zipfile.ZipInfo(entry.filename), content)
+    return stripped.getvalue()
