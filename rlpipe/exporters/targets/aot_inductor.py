@@ -17,7 +17,7 @@ from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING, Any
 
-from rlpipe.exporters.target import Step, install_hint
+from rlpipe.exporters.target import Step, install_hint, require_tolerances
 
 if TYPE_CHECKING:
     from rlpipe.exporters.graph import ExportGraph
@@ -47,6 +47,10 @@ class Options:
     atol: float = 1e-5
     rtol: float = 1e-5
     timeout: float = 1200.0
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        require_tolerances("aot_inductor", atol=self.atol, rtol=self.rtol)
 
 
 def missing_dependency() -> str | None:

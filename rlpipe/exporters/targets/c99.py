@@ -10,7 +10,7 @@ from shutil import which
 from typing import TYPE_CHECKING, Any
 
 from rlpipe.errors import ConfigError, UnsupportedModuleError
-from rlpipe.exporters.target import Step, install_hint
+from rlpipe.exporters.target import Step, install_hint, require_tolerances
 
 if TYPE_CHECKING:
     from rlpipe.exporters.graph import ExportGraph
@@ -41,6 +41,7 @@ class Options:
     prefix: str = ""
 
     def __post_init__(self) -> None:
+        require_tolerances("c99", atol=self.atol, rtol=self.rtol)
         if self.prefix and not re.fullmatch(r"[a-z][a-z0-9_]*", self.prefix):
             raise ConfigError(
                 "export.c99.prefix is no name in C",

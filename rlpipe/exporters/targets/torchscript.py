@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlpipe.exporters.target import Step, install_hint
+from rlpipe.exporters.target import Step, install_hint, require_tolerances
 
 if TYPE_CHECKING:
     from rlpipe.exporters.graph import ExportGraph
@@ -37,6 +37,10 @@ class Options:
     atol: float = 1e-5
     rtol: float = 1e-5
     timeout: float = 600.0
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        require_tolerances("torchscript", atol=self.atol, rtol=self.rtol)
 
 
 def missing_dependency() -> str | None:
