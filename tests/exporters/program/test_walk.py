@@ -19,7 +19,7 @@ from rlpipe.modules.activations import ACTIVATIONS
 from rlpipe.snapshot.spaces import Box
 from tests.exporters.graphs import Example, normalised, unbounded
 from tests.exporters.program.networks import NETWORKS
-from tests.exporters.program.running import loaded, require_same, traced, truth
+from tests.exporters.program.running import example, loaded, require_same, traced, truth
 
 
 @pytest.fixture(scope="module", params=NETWORKS)
@@ -46,6 +46,18 @@ def test_it_acts_like_torch_in_c(name: str, tmp_path: Path) -> None:
     step = loaded(traced(name), "c99", tmp_path)
     feeds, actions = truth(name)
     require_same(step(feeds), actions)
+
+
+def test_nan_and_infinity_go_the_way_they_go_in_torch(name: str, tmp_path: Path) -> None:
+    if name not in ("maths", "moves", "sums"):  # elsewhere torch's own kernels disagree about infinity
+        pytest.skip("has no operators of its own")
+    rng = np.random.default_rng(0)
+    feeds = {key: array[:40].copy() for key, array in truth(name)[0].items()}
+    for array in feeds.values():
+        chosen = rng.random(array.shape) < 0.15
+        array[chosen] = rng.choice([np.nan, np.inf, -np.inf], chosen.sum())
+    for target_id in ("numpy", "c99"):
+        require_same(loaded(traced(name), target_id, tmp_path)(feeds), example(name).compute(feeds))
 
 
 MET: set[str] = set()

@@ -155,13 +155,14 @@ def choice(function):
 
 
 PLAIN = {
-    **{kind: getattr(np, kind) for kind in "abs ceil cos exp expm1 floor log log1p sign sin sqrt tanh trunc".split()},
+    **{kind: getattr(np, kind) for kind in "abs ceil cos exp expm1 floor log log1p sin sqrt tanh trunc".split()},
     **{kind: getattr(np, kind) for kind in "add fmod maximum minimum where matmul".split()},
     **{"neg": np.negative, "not": np.logical_not, "round": np.rint, "atan": np.arctan, "atan2": np.arctan2},
     **{"sub": np.subtract, "mul": np.multiply, "div": np.divide, "pow": np.power},
     **{"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor},
     **{"eq": np.equal, "ne": np.not_equal, "ge": np.greater_equal, "gt": np.greater},
     **{"le": np.less_equal, "lt": np.less, "linear": linear, "erf": erf},
+    "sign": lambda x: (x > 0).astype(x.dtype) - (x < 0),  # of NaN: 0
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
 }
 WITH_ATTRIBUTES = {
