@@ -1,7 +1,7 @@
 """Files of a former checkpoint that a save need not write again.
 
-Nothing is taken on trust: a file that was linked stays so only if every byte of it is what is to be saved, so that damage
-to an old checkpoint does not spread to a new one. Checkpoints never change files, so that two may share one.
+Nothing is taken on trust: a file that was linked stays only if every byte of it is what is to be saved, so that damage to
+an old checkpoint does not spread to a new one. Checkpoints never change files, so that two may share one.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Former:
         """Link a file and look at it, in this order: under its own name it may be replaced in between.
 
         Returns:
-            False where the system cannot link it (another file system, too many links, none at all), or it is not right.
+            False where it is not right, or the system cannot link it: another file system, too many links, none at all.
         """
         target = f"{directory}/{name}"
         try:
