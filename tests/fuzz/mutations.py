@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from random import Random
 from typing import Any
 
@@ -99,10 +100,10 @@ def _change_one(random: Random, node: Any) -> None:
         node = inner
     way = random.random()
     if way < 0.6:
-        node[key] = random.choice(VALUES)
+        node[key] = deepcopy(random.choice(VALUES))
     elif way < 0.8:
         del node[key]
     elif isinstance(node, dict):
-        node[random.choice((f"{key}x", "..", "a//b", "%41", ""))] = inner
+        node[random.choice((f"{key}x", "..", "a//b", "%41", ""))] = deepcopy(inner)
     else:
-        node.append(inner)
+        node.append(deepcopy(inner))
