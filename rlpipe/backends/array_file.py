@@ -31,7 +31,7 @@ Result = TypeVar("Result")
 SMALL = 2**20
 """Files of at most this many bytes are read and written at once."""
 
-PIECE = 2**18
+PIECE = 2**20
 """Bytes hashed and moved at once: they stay in a core's cache from one to the other."""
 
 _WRITE_BACK = 8 * 2**20

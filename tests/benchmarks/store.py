@@ -1,11 +1,11 @@
-"""How the checkpoint store compares with its peers: ratios of medians from one interleaved run.
+"""How the checkpoint store compares with its peers: ratios from one interleaved run.
 
-    python tests/benchmarks/store.py [--rounds 11] [--case a_save ...]
+    python -m tests.benchmarks.store [--rounds 11] [--case a_save ...]
 
-Run by hand on a quiet machine; absolute times mean little, ratios within one run do. Hashing is on for rlpipe and no
-peer verifies anything. Peers: safetensors.torch (ST), safetensors.numpy (SN), torch.save and torch.load with
-weights_only (T), torch.load with mmap (TM), h5py written plainly (H5), numpy.savez (NZ), torch.distributed.checkpoint
-(DCP).
+Run by hand on a quiet machine; absolute times mean little, ratios within one run do. Ratios are of medians, those of
+minima stand in brackets. Hashing is on for rlpipe and no peer verifies anything. Peers: safetensors.torch (ST),
+safetensors.numpy (SN), torch.save and torch.load with weights_only (T), torch.load with mmap (TM), h5py written plainly
+(H5), numpy.savez (NZ), torch.distributed.checkpoint (DCP). What can be counted (bytes, links, memory) is counted.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import statistics
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -33,57 +34,18 @@ from torch.distributed.checkpoint.state_dict_saver import save as save_distribut
 
 from rlpipe.backends.array_file import Durability
 from rlpipe.checkpoint.reader import read_checkpoint
+from rlpipe.checkpoint.restore import build, restore_into
 from rlpipe.checkpoint.writer import write_checkpoint
-from rlpipe.snapshot import Selection, Snapshot, Spec, walk
-from rlpipe.snapshot.state import arrays, entries, from_dotted
+from rlpipe.snapshot import Selection, Snapshot
+from rlpipe.snapshot.state import arrays
+from tests.benchmarks import states
+from tests.benchmarks.counting import COUNTS
+from tests.benchmarks.restoring import Tensors
 
 Work = Callable[[], object]
-
-
-def policy(layers: int, width: int, depth: int, seed: int) -> Snapshot:
-    """A component of `layers` pairs of a (width, depth) weight and a (width,) bias."""
-    rng = np.random.default_rng(seed)
-    flat: dict[str, Any] = {}
-    for index in range(layers):
-        flat[f"encoder.{index}.weight"] = rng.standard_normal((width, depth), np.float32)
-        flat[f"encoder.{index}.bias"] = rng.standard_normal(width, np.float32)
-    return leaf(flat)
-
-
-def leaf(flat: Mapping[str, Any]) -> Snapshot:
-    """A component with these arrays, all of role inference."""
-    state = from_dotted(flat)
-    return Snapshot(Spec("some.Policy"), state, dict.fromkeys(entries(state), "inference"))
-
-
-def tree(policies: Mapping[str, Snapshot]) -> Snapshot:
-    """An algorithm with these policies."""
-    return Snapshot(Spec("some.Algorithm"), children={"policies": Snapshot(Spec("some.Box"), children=policies)})
-
-
-def state_a() -> Snapshot:
-    """3 policies of 20 arrays, 0.5 MB."""
-    return tree({f"p{index}": policy(10, 64, 64, index) for index in range(3)})
-
-
-def state_b() -> Snapshot:
-    """200 policies of 12 arrays, 2.7 MB."""
-    return tree({f"p{index:03}": policy(6, 23, 23, index) for index in range(200)})
-
-
-def state_c() -> Snapshot:
-    """One policy of 16 arrays of 64 MiB."""
-    rng = np.random.default_rng(0)
-    return tree({"p0": leaf({f"w{i:02}.weight": rng.random((4096, 4096), np.float32) for i in range(16)})})
-
-
-def flat_arrays(snapshot: Snapshot) -> dict[str, Any]:
-    """Every array of a tree under its dotted full name."""
-    return {
-        f"{path}/{key}".replace("/", "."): array
-        for path, part in walk(snapshot)
-        for key, array in arrays(part.state).items()
-    }
+Limits = dict[str, Mapping[str, float]]
+BACKENDS = ("hdf5", "pickle")
+OWN = ("tests.benchmarks.*",)
 
 
 @dataclass
@@ -92,12 +54,12 @@ class Case:
 
     name: str
     works: dict[str, Work]
-    limits: dict[str, Mapping[str, float]] = field(default_factory=dict)
+    limits: Limits = field(default_factory=dict)
     between: Work = lambda: None
 
 
-def measure(case: Case, rounds: int) -> dict[str, float]:
-    """Median seconds of each work, all of them once a round, after a warm-up."""
+def measure(case: Case, rounds: int) -> dict[str, list[float]]:
+    """Seconds of each work, all of them once a round, after a warm-up."""
     seconds: dict[str, list[float]] = {name: [] for name in case.works}
     for turn in range(rounds + 1):
         for name, work in case.works.items():
@@ -111,14 +73,15 @@ def measure(case: Case, rounds: int) -> dict[str, float]:
             del kept
             if turn:
                 seconds[name].append(stop - start)
-    return {name: statistics.median(found) for name, found in seconds.items()}
+    return seconds
 
 
 class Fresh:
     """New paths below one folder, and their removal."""
 
     def __init__(self, root: Path) -> None:
-        self.root = root
+        self.root = root / "fresh"
+        self.root.mkdir()
         self.count = 0
 
     def path(self, suffix: str = "") -> Path:
@@ -146,32 +109,25 @@ def write_h5py(flat: Mapping[str, Any], path: Path) -> None:
             file.create_dataset(name.replace(".", "/"), data=array)
 
 
-def save_case(
-    name: str, snapshot: Snapshot, root: Path, durability: Durability, limits: dict[str, Mapping[str, float]]
-) -> Case:
+def save_case(name: str, snapshot: Snapshot, root: Path, durability: Durability, limits: Limits) -> Case:
     """Saving against every peer that writes one file."""
     fresh = Fresh(root)
-    flat = flat_arrays(snapshot)
+    flat = states.flat_arrays(snapshot)
     tensors = {key: torch.from_numpy(array) for key, array in flat.items()}
     works: dict[str, Work] = {
-        "hdf5": lambda: save(snapshot, fresh.path(), "hdf5", durability),
-        "pickle": lambda: save(snapshot, fresh.path(), "pickle", durability),
+        "hdf5": lambda: write_checkpoint(snapshot, fresh.path(), backend="hdf5", durability=durability),
+        "pickle": lambda: write_checkpoint(snapshot, fresh.path(), backend="pickle", durability=durability),
         "ST": lambda: synced(safetensors.torch.save_file, tensors, fresh.path(".st"), durability),
         "SN": lambda: synced(safetensors.numpy.save_file, flat, fresh.path(".st"), durability),
         "T": lambda: synced(torch.save, tensors, fresh.path(".pt"), durability),
     }
-    if "_c_" not in f"_{name}_":
+    if not name.startswith("c_"):
         works |= {
             "H5": lambda: synced(write_h5py, flat, fresh.path(".h5"), durability),
             "NZ": lambda: np.savez(fresh.path(".npz"), **flat),
             "DCP": lambda: save_distributed(tensors, checkpoint_id=fresh.path(), no_dist=True),
         }
     return Case(name, works, limits, fresh.clear)
-
-
-def save(snapshot: Snapshot, path: Path, backend: str, durability: Durability) -> None:
-    """rlpipe's save."""
-    write_checkpoint(snapshot, path, backend=backend, durability=durability)
 
 
 def synced(writer: Callable[[Any, Any], object], value: object, path: Path, durability: Durability) -> None:
@@ -200,18 +156,34 @@ def save_many_case(snapshot: Snapshot, root: Path) -> Case:
             safetensors.torch.save_file(values, directory / "state.safetensors")
 
     works: dict[str, Work] = {
-        "hdf5": lambda: save(snapshot, fresh.path(), "hdf5", "none"),
-        "pickle": lambda: save(snapshot, fresh.path(), "pickle", "none"),
+        "hdf5": lambda: write_checkpoint(snapshot, fresh.path(), backend="hdf5", durability="none"),
+        "pickle": lambda: write_checkpoint(snapshot, fresh.path(), backend="pickle", durability="none"),
         "ST": peer,
     }
-    return Case("b_save_200_dirs", works, {"hdf5": {"ST": 1.0}, "pickle": {"ST": 1.0}}, fresh.clear)
+    return Case("b_save_200_dirs", works, {each: {"ST": 1.0} for each in BACKENDS}, fresh.clear)
 
 
-def load_case(name: str, snapshot: Snapshot, root: Path, limits: dict[str, Mapping[str, float]]) -> Case:
+def save_again_case(root: Path) -> Case:
+    """Saving 200 policies of which one has changed, beside the checkpoint before, against safetensors writing all."""
+    fresh = Fresh(root)
+    old, new = states.state_b(), states.state_b_later()
+    before = {each: write_checkpoint(old, root / each, backend=each, durability="none") for each in BACKENDS}
+    tensors = {key: torch.from_numpy(array) for key, array in states.flat_arrays(new).items()}
+    works: dict[str, Work] = {
+        "hdf5": lambda: write_checkpoint(new, fresh.path(), durability="none", previous=before["hdf5"]),
+        "pickle": lambda: write_checkpoint(
+            new, fresh.path(), backend="pickle", durability="none", previous=before["pickle"]
+        ),
+        "ST": lambda: safetensors.torch.save_file(tensors, fresh.path(".st")),
+    }
+    return Case("b_save_again", works, {}, fresh.clear)
+
+
+def load_case(name: str, snapshot: Snapshot, root: Path, limits: Limits) -> Case:
     """Loading everything."""
-    flat = flat_arrays(snapshot)
+    flat = states.flat_arrays(snapshot)
     tensors = {key: torch.from_numpy(array) for key, array in flat.items()}
-    paths = {backend: write_checkpoint(snapshot, root / backend, backend=backend) for backend in ("hdf5", "pickle")}
+    paths = {each: write_checkpoint(snapshot, root / each, backend=each, durability="none") for each in BACKENDS}
     safetensors.torch.save_file(tensors, root / "x.st")
     torch.save(tensors, root / "x.pt")
     return Case(
@@ -230,7 +202,7 @@ def load_case(name: str, snapshot: Snapshot, root: Path, limits: dict[str, Mappi
 
 def load_one_case(snapshot: Snapshot, root: Path) -> Case:
     """Loading one policy of 200; the peers have one file and load it whole."""
-    case = load_case("b_load_one", snapshot, root, {each: {"ST": 0.05} for each in ("hdf5", "pickle")})
+    case = load_case("b_load_one", snapshot, root, {each: {"ST": 0.05} for each in BACKENDS})
     one = Selection(components=("policies/p123",))
     case.works |= {
         "hdf5": lambda: read_checkpoint(root / "hdf5", one),
@@ -239,39 +211,73 @@ def load_one_case(snapshot: Snapshot, root: Path) -> Case:
     return case
 
 
+def restore_case(name: str, root: Path, limits: Limits) -> Case:
+    """Restoring 1 GiB into tensors: of an object built by the call, or of a live one."""
+    snapshot = states.with_class(states.state_c(), "tests.benchmarks.restoring.Tensors")
+    paths = {each: write_checkpoint(snapshot, root / each, backend=each, durability="none") for each in BACKENDS}
+    tensors = {key: torch.from_numpy(array) for key, array in states.flat_arrays(snapshot).items()}
+    safetensors.torch.save_file(tensors, root / "x.st")
+    torch.save(tensors, root / "x.pt")
+    is_new = name == "c_restore_new"
+    live = None if is_new else Tensors()
+
+    def own(path: Path) -> object:
+        found = read_checkpoint(path, arrays="later")
+        return build(found, trust=OWN) if live is None else restore_into(live, found)
+
+    def peer(load: Callable[[], Mapping[str, Any]]) -> object:
+        target = Tensors() if live is None else live
+        for key, tensor in load().items():
+            target.tensors[key].copy_(tensor)
+        return target
+
+    works: dict[str, Work] = {
+        "hdf5": lambda: own(paths["hdf5"]),
+        "pickle": lambda: own(paths["pickle"]),
+        "ST": lambda: peer(lambda: safetensors.torch.load_file(root / "x.st")),
+        "T": lambda: peer(lambda: torch.load(root / "x.pt", weights_only=True)),
+        "TM": lambda: peer(lambda: torch.load(root / "x.pt", weights_only=True, mmap=True)),
+    }
+    return Case(name, works, limits)
+
+
+def both(**limits: float) -> Limits:
+    """The same limits for both backends."""
+    return dict.fromkeys(BACKENDS, limits)
+
+
 CASES: dict[str, Callable[[Path], Case]] = {
     "a_save": lambda root: save_case(
-        "a_save", state_a(), root, "none", {"hdf5": {"ST": 0.75, "T": 0.65}, "pickle": {"ST": 0.5, "T": 0.45}}
+        "a_save", states.state_a(), root, "none", {"hdf5": {"ST": 0.75, "T": 0.65}, "pickle": {"ST": 0.5, "T": 0.45}}
     ),
     "a_load": lambda root: load_case(
-        "a_load", state_a(), root, {"hdf5": {"ST": 0.35, "T": 0.1}, "pickle": {"ST": 0.3, "T": 0.08}}
+        "a_load", states.state_a(), root, {"hdf5": {"ST": 0.35, "T": 0.1}, "pickle": {"ST": 0.3, "T": 0.08}}
     ),
-    "b_save_200_dirs": lambda root: save_many_case(state_b(), root),
+    "b_save_200_dirs": lambda root: save_many_case(states.state_b(), root),
     "b_save_tmpfs": lambda root: save_case(
-        "b_save_tmpfs", state_b(), root, "none", {"hdf5": {"ST": 0.6}, "pickle": {"ST": 0.5}}
+        "b_save_tmpfs", states.state_b(), root, "none", {"hdf5": {"ST": 0.6}, "pickle": {"ST": 0.5}}
     ),
-    "b_load": lambda root: load_case("b_load", state_b(), root, {"hdf5": {"ST": 0.35}, "pickle": {"ST": 0.35}}),
-    "b_load_one": lambda root: load_one_case(state_b(), root),
-    "c_save_cache": lambda root: save_case(
-        "c_save_cache", state_c(), root, "none", {"hdf5": {"ST": 1.0}, "pickle": {"ST": 1.0}}
-    ),
-    "c_save_durable": lambda root: save_case(
-        "c_save_durable", state_c(), root, "fsync", {"hdf5": {"ST": 0.85}, "pickle": {"ST": 0.85}}
-    ),
+    "b_save_again": save_again_case,
+    "b_load": lambda root: load_case("b_load", states.state_b(), root, both(ST=0.35)),
+    "b_load_one": lambda root: load_one_case(states.state_b(), root),
+    "c_save_cache": lambda root: save_case("c_save_cache", states.state_c(), root, "none", both(ST=1.0)),
+    "c_save_durable": lambda root: save_case("c_save_durable", states.state_c(), root, "fsync", both(ST=0.85)),
+    "c_restore_new": lambda root: restore_case("c_restore_new", root, both(ST=1.3, T=0.3)),
+    "c_restore_live": lambda root: restore_case("c_restore_live", root, both(ST=1.6, T=0.35)),
 }
 
 
-def report(case: Case, medians: Mapping[str, float]) -> str:
+def report(case: Case, seconds: Mapping[str, list[float]]) -> str:
     """A line for each work: its median, and its ratios to the peers with their limits."""
-    peers = [name for name in case.works if name not in ("hdf5", "pickle")]
+    medians = {name: statistics.median(found) for name, found in seconds.items()}
     lines = [f"{case.name}: " + "  ".join(f"{name} {1e3 * medians[name]:.2f} ms" for name in case.works)]
-    for name in ("hdf5", "pickle"):
+    for name in BACKENDS:
         ratios = []
-        for peer in peers:
-            ratio = medians[name] / medians[peer]
+        for peer in (each for each in case.works if each not in BACKENDS):
+            ratio, least = medians[name] / medians[peer], min(seconds[name]) / min(seconds[peer])
             limit = case.limits.get(name, {}).get(peer)
-            verdict = "" if limit is None else f" (limit {limit}{'' if ratio <= limit else ', MISSED'})"
-            ratios.append(f"{ratio:.3f} {peer}{verdict}")
+            verdict = "" if limit is None else f" limit {limit}{'' if ratio <= limit else ' MISSED'}"
+            ratios.append(f"{ratio:.3f} ({least:.3f}) {peer}{verdict}")
         lines.append(f"    {name:7}" + "  ".join(ratios))
     return "\n".join(lines)
 
@@ -280,13 +286,18 @@ def main() -> None:
     """Measure the chosen cases and print them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=11)
-    parser.add_argument("--case", nargs="*", choices=sorted(CASES), default=sorted(CASES))
+    parser.add_argument("--case", nargs="*", choices=[*CASES, *COUNTS], default=[*CASES, *COUNTS])
     chosen = parser.parse_args()
+    warnings.filterwarnings("ignore", category=UserWarning)
     for name in chosen.case:
         with folder(Path("/dev/shm") if name.endswith("tmpfs") else None) as root:
-            case = CASES[name](root)
-            sys.stdout.write(report(case, measure(case, chosen.rounds)) + "\n")
-            sys.stdout.flush()
+            if name in COUNTS:
+                text = f"{name}: {COUNTS[name](root)}"
+            else:
+                case = CASES[name](root)
+                text = report(case, measure(case, chosen.rounds))
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -119,7 +119,6 @@ def test_a_former_one_that_is_not_whole_costs_nothing_but_writing(
     assert f"policies/p1/{file}" not in shared_files(new)
 
 
-@pytest.mark.parametrize("previous", ["nothing", "file", "pickle"])
 def test_what_is_replaced_after_the_first_look_is_not_linked(tmp_path: Path, old: Path, backend: str) -> None:
     """Between the look at the old manifest and the link, the directory gets other files."""
     former = Former(str(old / "policies" / "p1"), "none")
@@ -131,6 +130,7 @@ def test_what_is_replaced_after_the_first_look_is_not_linked(tmp_path: Path, old
     assert list((tmp_path / "new").iterdir()) == []
 
 
+@pytest.mark.parametrize("previous", ["nothing", "file", "pickle"])
 def test_a_former_one_of_another_kind_is_of_no_use(tmp_path: Path, old: Path, backend: str, previous: str) -> None:
     (tmp_path / "file").write_text("x")
     write_checkpoint(tree(3), tmp_path / "pickle", backend={"hdf5": "pickle", "pickle": "hdf5"}[backend])
