@@ -10,11 +10,10 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
@@ -31,8 +30,11 @@ Result = TypeVar("Result")
 SMALL = 2**20
 """Files of at most this many bytes are read and written at once."""
 
-PIECE = 2**20
+PIECE = 2**19
 """Bytes hashed and moved at once: they stay in a core's cache from one to the other."""
+
+_GATHERED = 2**16
+"""In a large file, arrays with fewer bytes are written together with what stands around them."""
 
 _WRITE_BACK = 8 * 2**20
 _SYNC_FILE_RANGE_WRITE = 2
@@ -82,17 +84,18 @@ def in_parallel(function: Callable[[Job], Result], jobs: Iterable[Job]) -> list[
     Raises:
         Exception: Whatever the function raises first.
     """
-    waiting = deque(enumerate(jobs))
+    waiting, lock = enumerate(jobs), Lock()
     results: dict[int, Result] = {}
     errors: list[BaseException] = []
 
     def work() -> None:
-        while waiting and not errors:
+        while not errors:
             try:
-                index, job = waiting.popleft()
+                with lock:
+                    index, job = next(waiting)
                 results[index] = function(job)
-            except IndexError:
-                return  # The other one took the last job.
+            except StopIteration:
+                return
             except BaseException as error:  # noqa: BLE001  raised again by the caller's thread
                 errors.append(error)
 
@@ -128,26 +131,28 @@ def _interleaved(layout: Layout, raws: Mapping[str, Array]) -> Iterator[Any]:
 
 
 def _write_large(descriptor: int, layout: Layout, raws: Mapping[str, Array], durability: Durability) -> dict[str, str]:
-    def write(job: tuple[str, int, memoryview]) -> str:
-        _, position, buffer = job
-        return _write_hashed(descriptor, position, buffer, durability)
+    def write(job: tuple[str, int, memoryview]) -> tuple[str, str]:
+        key, position, buffer = job
+        return key, _write_hashed(descriptor, position, buffer, durability)
 
-    parts = list(_parts(layout, raws))
-    written = in_parallel(write, parts) if hasattr(os, "pwrite") else list(map(write, parts))
-    large = {key: digest for (key, _, _), digest in zip(parts, written, strict=True) if key}
+    parts = _parts(layout, raws)
+    large = dict(in_parallel(write, parts) if hasattr(os, "pwrite") else map(write, parts))
     return {key: large.get(key) or digest_of(raw) for key, raw in raws.items()}
 
 
 def _parts(layout: Layout, raws: Mapping[str, Array]) -> Iterator[tuple[str, int, memoryview]]:
-    """Key, position and bytes of each large array; what lies between two of them, under no key."""
+    """Key, position and bytes of each large array; what lies between two of them, in parts, under no key."""
     gathered, position = bytearray(layout.frame[0]), 0
     for key, after in zip(layout.order, layout.frame[1:], strict=True):
-        if raws[key].nbytes < PIECE:
-            gathered += bytes_of(raws[key])
-        else:
+        is_large = raws[key].nbytes > _GATHERED
+        if is_large or len(gathered) > PIECE:
             yield "", position, memoryview(gathered)
-            yield key, layout.offsets[key], bytes_of(raws[key])
-            gathered, position = bytearray(), layout.offsets[key] + raws[key].nbytes
+            gathered, position = bytearray(), layout.offsets[key]
+        if is_large:
+            yield key, position, bytes_of(raws[key])
+            position += raws[key].nbytes
+        else:
+            gathered += bytes_of(raws[key])
         gathered += after
     yield "", position, memoryview(gathered)
 

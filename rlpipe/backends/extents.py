@@ -125,10 +125,7 @@ def read_all_arrays(directory: str, file: ArrayFile, digests: Mapping[str, str])
     """
     with Ranges(f"{directory}/{file.name}", file.size) as ranges:
         buffer, damaged = _read_run(ranges, 0, file.size, file.extents, digests)
-        if file.size <= SMALL:
-            frame = xxhash.xxh3_128_hexdigest(b"".join([buffer[start:end] for start, end in file.gaps]))
-        else:
-            frame = _frame(ranges, file)
+        frame = _frame_in(buffer, file) if file.size <= SMALL else _frame(ranges, file)
     _require_whole(ranges, file, damaged, frame)
     return _views(buffer, file.extents, 0)
 
@@ -189,8 +186,12 @@ def damaged_parts(directory: str, file: ArrayFile, digests: Mapping[str, str]) -
         IntegrityError: The file is missing, of another size, no regular file, or a Git LFS pointer.
     """
     with Ranges(f"{directory}/{file.name}", file.size) as ranges:
-        found = _each(lambda each: ranges.digest(each.offset, each.length), file.extents, file.extents)
-        frame = _frame(ranges, file)
+        if file.size <= SMALL:
+            data = ranges.read(0, file.size)
+            found, frame = _hashes(memoryview(data), 0, file.extents), _frame_in(data, file)
+        else:
+            found = _each(lambda each: ranges.digest(each.offset, each.length), file.extents, file.extents)
+            frame = _frame(ranges, file)
     findings = [(key, "its bytes have changed") for key in _wrong(file.extents, found, digests)]
     if frame != file.frame:
         findings.append(("", "bytes outside the arrays have changed"))
@@ -218,6 +219,11 @@ def _require_whole(ranges: Ranges, file: ArrayFile, damaged: Sequence[str], fram
         raise damage(ranges.path, f"the bytes of {listed(damaged)} have changed")
     if frame != file.frame:
         raise damage(ranges.path, "the bytes of what lies between the arrays have changed")
+
+
+def _frame_in(data: bytes | memoryview, file: ArrayFile) -> str:
+    """The hash of all that is in no array, of a whole file in memory."""
+    return xxhash.xxh3_128_hexdigest(b"".join([data[start:end] for start, end in file.gaps]))
 
 
 def _frame(ranges: Ranges, file: ArrayFile) -> str:

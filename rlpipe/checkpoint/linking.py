@@ -1,7 +1,7 @@
 """Files of a former checkpoint that a save need not write again.
 
-Nothing is taken on trust: a file that was linked stays so only if every byte of it is what is to be saved, so that
-damage to an old checkpoint does not spread to a new one. Checkpoints never change files, so that two may share one.
+Nothing is taken on trust: a file that was linked stays only if every byte of it is what is to be saved, so that damage
+to an old checkpoint does not spread to a new one. Checkpoints never change files, so that two may share one.
 """
 
 from __future__ import annotations
@@ -9,12 +9,11 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable
-from contextlib import suppress
 from functools import cached_property
 
 from rlpipe.backends.array_file import Durability
 from rlpipe.backends.extents import damaged_parts
-from rlpipe.checkpoint.format import MANIFEST_NAME
+from rlpipe.checkpoint.format import MANIFEST_NAME, MAX_MANIFEST_SIZE
 from rlpipe.checkpoint.table import Table
 from rlpipe.errors import IntegrityError
 
@@ -45,7 +44,7 @@ class Former:
 
     def link_arrays(self, directory: str, table: Table, digests: dict[str, str]) -> bool:
         """Link its array file into a directory, if it is byte for byte what would be written there."""
-        if table.file is None or not all(digest.encode() in self._manifest for digest in digests.values()):
+        if table.file is None or '",\n"'.join(digests.values()).encode() not in self._manifest:
             return False
         file = table.file
         return self._link(file.name, directory, lambda: not damaged_parts(directory, file, digests))
@@ -60,15 +59,12 @@ class Former:
         """Link a file and look at it, in this order: under its own name it may be replaced in between.
 
         Returns:
-            False where the system cannot link it (another file system, too many links), or it is not right.
+            False where it is not right, or the system cannot link it: another file system, too many links, none at all.
         """
         target = f"{directory}/{name}"
         try:
             os.link(f"{self.directory}/{name}", target)
         except OSError:
-            # A network file system may say so of a link that it made.
-            with suppress(OSError):
-                os.unlink(target)  # noqa: PTH108
             return False
         if not (stat.S_ISREG(os.lstat(target).st_mode) and _holds(is_right)):
             os.unlink(target)  # noqa: PTH108
@@ -81,10 +77,17 @@ class Former:
 def _read(file: str) -> bytes:
     """The bytes of a file; none if it cannot be read."""
     try:
-        with open(file, "rb") as stream:  # noqa: PTH123
-            return stream.read()
+        descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0))
     except OSError:
         return b""
+    try:
+        # What is larger than any manifest is none, and what is no regular file has no size.
+        size = os.fstat(descriptor).st_size
+        return os.read(descriptor, size) if size <= MAX_MANIFEST_SIZE else b""
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)
 
 
 def _holds(is_right: Callable[[], bool]) -> bool:

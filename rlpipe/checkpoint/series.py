@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rlpipe.checkpoint.choose import made_at, survey
-from rlpipe.checkpoint.directory import Durability, IfExists, locate
+from rlpipe.checkpoint.choose import made_at
+from rlpipe.checkpoint.directory import Durability, IfExists
 from rlpipe.checkpoint.retention import Retention, apply_retention
 from rlpipe.checkpoint.writer import write_checkpoint
 from rlpipe.snapshot.snapshot import Snapshot
@@ -63,13 +63,7 @@ class Series:
             backend=self.backend,
             if_exists=self.if_exists,
             durability=self.durability,
-            previous=self._former(),
             provenance={**self.provenance, **made_at(step=step, score=score, run=self.run)},
         )
         apply_retention(path, self.retention)
         return path
-
-    def _former(self) -> Path | None:
-        """The checkpoint before, whose unchanged components need not be written again."""
-        found = survey(self.folder).found if Path(self.folder).is_dir() else ()
-        return locate(found[-1].path) if found else None

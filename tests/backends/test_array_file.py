@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,16 @@ def test_writes_without_what_only_unix_has(tmp_path: Path, monkeypatch: pytest.M
     layout, arrays, whole = made([9 * SMALL, 3, 2 * SMALL])
     write_arrays(str(tmp_path / "file"), layout, arrays, durability="fsync")
     assert (tmp_path / "file").read_bytes() == whole
+
+
+@pytest.mark.parametrize("size", [3000, 100_000, 3 * SMALL])
+def test_little_memory_beside_the_arrays(tmp_path: Path, size: int) -> None:
+    layout, arrays, _ = made([size] * (24 * SMALL // size))
+    tracemalloc.start()
+    write_arrays(str(tmp_path / "file"), layout, arrays, durability="none")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 * PIECE + 1000 * len(arrays)
 
 
 def test_an_error_in_a_thread_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -172,10 +172,10 @@ def test_a_flipped_bit_is_named_by_its_keys(
 def test_a_flipped_bit_between_arrays_is_found_where_all_is_read(tmp_path: Path, arrays: dict[str, Any]) -> None:
     written = Written(tmp_path, arrays, gap=256)
     written.flip(130)
-    for read in (Written.read, Written.read_into, Written.check):
-        read(written)
-    with pytest.raises(IntegrityError, match="between the arrays"):
-        written.read_all()
+    written.read()
+    for read in (Written.read_all, Written.read_into, Written.check):
+        with pytest.raises(IntegrityError, match="between the arrays"):
+            read(written)
     assert written.damage() == [("", "bytes outside the arrays have changed")]
 
 
