@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -78,7 +79,7 @@ def test_loading_needs_no_compiler(file: Path) -> None:
         "import torch; started = time.perf_counter(); aot_inductor.load(sys.argv[1])\n"
         "print(time.perf_counter() - started)"
     )
-    environment = {"PATH": "", "PYTHONPATH": str(Path(__file__).parents[3])}
+    environment = {**os.environ, "PATH": "", "PYTHONPATH": str(Path(__file__).parents[3])}
     done = subprocess.run(
         [sys.executable, "-c", code, str(file)], env=environment, capture_output=True, text=True, check=False
     )
