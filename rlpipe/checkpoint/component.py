@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rlpipe.checkpoint.attachments import FOLDER
 from rlpipe.checkpoint.directory import locate
 from rlpipe.checkpoint.format import MANIFEST_NAME, MAX_MANIFEST_SIZE
 from rlpipe.checkpoint.litter import is_litter
@@ -161,12 +162,13 @@ def _read(file: str) -> bytes:
 
 def unlisted(directory: str, manifest: Manifest) -> list[str]:
     """Names of directories that look like components and that the manifest does not list."""
+    known = {*manifest.children, FOLDER} if manifest.attachments else manifest.children.keys()
     # Most file systems count a directory's links: its own two, and one from each directory in it. Asking that is ten
     # times as fast as listing it, and most components hold no others.
-    if os.stat(directory).st_nlink == 2 + len(manifest.children):  # noqa: PTH116
+    if os.stat(directory).st_nlink == 2 + len(known):  # noqa: PTH116
         return []
     with os.scandir(directory) as found:
-        names = sorted(each.name for each in found if each.name not in manifest.children and _is_directory(each))
+        names = sorted(each.name for each in found if each.name not in known and _is_directory(each))
     return [name for name in names if not is_litter(Path(name)) and Path(directory, name, MANIFEST_NAME).is_file()]
 
 

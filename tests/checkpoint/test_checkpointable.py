@@ -204,7 +204,7 @@ class TestFromCheckpoint:
 def test_metadata_and_arguments() -> None:
     assert team(1).get_metadata() == {
         "format": "rlpipe-checkpoint",
-        "version": 0,
+        "version": 1,
         "class": "tests.checkpoint.components.Team",
         "trained": True,
     }

@@ -81,7 +81,7 @@ def test_the_manifest_says_where_the_bytes_are(tmp_path: Path, name: str) -> Non
         del frame[rows[key][3] : rows[key][3] + array.nbytes]
     assert manifest["file"]["frame"] == xxhash.xxh3_128_hexdigest(frame)
     assert manifest["file"]["size"] == len(data)
-    assert (manifest["format"], manifest["version"]) == ("rlpipe-checkpoint", 0)
+    assert (manifest["format"], manifest["version"]) == ("rlpipe-checkpoint", 1)
     assert manifest["content_hash"] == content_hash(snapshot)
     assert manifest["inference_hash"] == inference_hash(snapshot)
 
