@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +15,14 @@ from rlpipe.checkpoint.format import MANIFEST_NAME, MAX_MANIFEST_SIZE
 from rlpipe.checkpoint.litter import is_litter
 from rlpipe.checkpoint.manifest import Manifest
 from rlpipe.checkpoint.manifest_parser import parse_manifest
-from rlpipe.errors import CheckpointNotFoundError, IntegrityError, ManifestError, listed
+from rlpipe.errors import (
+    CheckpointError,
+    CheckpointExistsError,
+    CheckpointNotFoundError,
+    IntegrityError,
+    ManifestError,
+    listed,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -177,6 +184,32 @@ def _is_directory(entry: os.DirEntry[str]) -> bool:
         return entry.is_dir()
     except OSError:  # a link that leads to itself
         return False
+
+
+def refuse_part_of_another(path: Path) -> None:
+    """Check that no checkpoint around a path lists what is there, as another one in its place would damage it.
+
+    Raises:
+        CheckpointExistsError: One does; the outermost is named.
+    """
+    target = outermost = Path(os.path.realpath(path))
+    while outermost.name in _listed_in(outermost.parent):
+        outermost = outermost.parent
+    if outermost != target:
+        raise CheckpointExistsError(
+            f"{path} is a part of another checkpoint, which would be damaged",
+            expected="a path outside of it",
+            found=f"{target.relative_to(outermost).as_posix()}, a component that {outermost} lists",
+            fix="write elsewhere; task=subset_restore puts a policy into a copy of a checkpoint",
+        )
+
+
+def _listed_in(directory: Path) -> Collection[str]:
+    """Names of the components that a directory's manifest lists, if it has one that can be read."""
+    try:
+        return open_manifest(directory)[0].children.keys() if (directory / MANIFEST_NAME).is_file() else ()
+    except CheckpointError:
+        return ()
 
 
 def _not_found(directory: Path) -> CheckpointNotFoundError:

@@ -11,6 +11,7 @@ from pathlib import Path
 from rlpipe.backends.array_file import Durability, digests_of, write_all, write_arrays
 from rlpipe.backends.backend import resolve
 from rlpipe.checkpoint.attachments import copy_in, files_in
+from rlpipe.checkpoint.component import refuse_part_of_another
 from rlpipe.checkpoint.directory import IfExists, locate, staged, sync_directory
 from rlpipe.checkpoint.format import MANIFEST_NAME, MAX_MANIFEST_SIZE
 from rlpipe.checkpoint.linking import Former
@@ -66,7 +67,7 @@ def write_checkpoint(
         The path.
 
     Raises:
-        CheckpointExistsError: There is something at the path.
+        CheckpointExistsError: There is something at the path, or it is a component of a checkpoint around it.
         CheckpointError: The system cannot write there.
         UnsupportedStateError: A state that no checkpoint, or not this backend, can hold; attachments that are no folder
             of files.
@@ -78,6 +79,7 @@ def write_checkpoint(
     plain_text(origin.provenance, "provenance")
     plans = plans_of(snapshot, resolve(backend))
     attached = _attached(snapshot, attachments or {})
+    refuse_part_of_another(Path(path))
     if previous is None and if_exists == "replace":
         previous = locate(Path(path))
     with staged(Path(path), if_exists=if_exists, durability=durability) as stage:
