@@ -104,6 +104,18 @@ def _three_policies(folder: Path) -> None:
     write_checkpoint(tree(3), folder / "base")
 
 
+def _two_checkpoints(folder: Path) -> None:
+    weight = np.arange(200_000, dtype=np.float32)
+    write_checkpoint(tree(2), folder / "ckpt")
+    write_checkpoint(policy(1, weight=weight), folder / "files")
+
+
+def _attach(folder: Path) -> object:
+    """Any folder of files will do, even one that looks like a checkpoint."""
+    attachments = {"policies/p1": folder / "files"}
+    return write_checkpoint(tree(2), folder / "ckpt", if_exists="replace", attachments=attachments)
+
+
 def _series(folder: Path) -> Series:
     return Series(folder=folder, run="r", retention=Retention(keep_last=2))
 
@@ -125,6 +137,7 @@ SCENARIOS = {
     "sweeping": Scenario(_litter, _write),
     "subset save into a base": Scenario(_base_and_other, _subset_save),
     "slim save": Scenario(_base_and_other, _slim_save),
+    "attachments": Scenario(_two_checkpoints, _attach),
     "linking": Scenario(_three_policies, _save_again),
     "retention": Scenario(_two_steps, _next_step),
 }
