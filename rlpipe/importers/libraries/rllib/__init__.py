@@ -5,5 +5,6 @@ function, such as PPO's. Verified against ray 2.60.
 """
 
 from rlpipe.importers.libraries.rllib.importer import Options, policy_ids, read, read_policies, recognise
+from rlpipe.importers.libraries.rllib.survey import survey
 
-__all__ = ["Options", "policy_ids", "read", "read_policies", "recognise"]
+__all__ = ["Options", "policy_ids", "read", "read_policies", "recognise", "survey"]

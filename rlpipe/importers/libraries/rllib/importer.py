@@ -15,6 +15,7 @@ from rlpipe.importers.libraries.rllib.files import read_state, state_file
 from rlpipe.importers.libraries.rllib.folders import Policies, is_rllib, oldest_file, policies_in, root_of
 from rlpipe.importers.libraries.rllib.new_stack import read_module
 from rlpipe.importers.libraries.rllib.old_stack import read_old_policy
+from rlpipe.importers.libraries.rllib.survey import require_known_layout
 from rlpipe.snapshot.snapshot import Snapshot
 from rlpipe.snapshot.spec import Spec
 
@@ -40,9 +41,10 @@ def recognise(path: Path) -> bool:
     return path.is_dir() and is_rllib(path)
 
 
-def policy_ids(path: Path) -> tuple[str, ...]:
-    """Ids of the policies in a directory, as its subdirectories name them, sorted; none of their files is opened."""
-    return tuple(sorted(policies_in(path).folders))
+def policy_ids(path: Path) -> tuple[str, ...] | None:
+    """Ids of the policies in a directory, as its subdirectories name them; None where it is one policy itself."""
+    policies = policies_in(path)
+    return None if policies.is_single else tuple(sorted(policies.folders))
 
 
 def read(path: Path, options: Options) -> ImportedFile:
@@ -50,19 +52,20 @@ def read(path: Path, options: Options) -> ImportedFile:
     return read_policies(path, options, policy_ids(path))
 
 
-def read_policies(path: Path, options: Options, ids: Collection[str]) -> ImportedFile:
-    """Some policies of a directory; files of others are not opened.
+def read_policies(path: Path, options: Options, ids: Collection[str] | None) -> ImportedFile:
+    """Some policies of a directory, or for None the one that it is; files of others are not opened.
 
     Raises:
         ForeignFormatError: There are no policies, or one is of a kind that is not supported; says which.
         UnsafePayloadError: A file is broken, or asks for more than plain values.
         NormalizerError: Statistics are missing or broken, or it is not known whose they are.
     """
+    require_known_layout(path)
     policies = policies_in(path)
     if not policies.folders:
         raise _nothing(path)
     _require_known(options.filter_agent, policies)
-    read_one = {name: _read(policies, name, options) for name in sorted(ids)}
+    read_one = {name: _read(policies, name, options) for name in sorted(policies.folders if ids is None else ids)}
     if policies.is_single:
         (only,) = read_one.values()
         return only
