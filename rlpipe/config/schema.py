@@ -73,6 +73,7 @@ class SourceConfig:
     path: str | None = None
     normalizer: str = "auto"
     policy_id: str | None = None
+    filter_agent: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass

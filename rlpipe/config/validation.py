@@ -101,7 +101,12 @@ def _source(node: Node, findings: Findings) -> SourceSettings:
         path=text("source.path", node["path"], findings),
         normalizer=text("source.normalizer", node["normalizer"], findings) or AUTO,
         policy_id=_id("source.policy_id", node["policy_id"], findings),
+        filter_agent=_filter_agent(node["filter_agent"], findings),
     )
+
+
+def _filter_agent(value: Mapping[str, Any], findings: Findings) -> dict[str, str]:
+    return {str(name): text(f"source.filter_agent.{name}", agent, findings) or "" for name, agent in value.items()}
 
 
 def _base(node: Node, findings: Findings) -> BaseSettings:
@@ -137,7 +142,8 @@ def _rename(value: Any, findings: Findings) -> dict[str, str]:
     if not isinstance(value, Mapping):
         findings.add("rename", expected="a mapping of ids", found=described(value), fix="write 'rename={p1: p7}'")
         return {}
-    for name in (*value.keys(), *value.values()):
+    # An old name may be one that cannot stand here: that is what it is renamed for.
+    for name in (*(name for name in value if not isinstance(name, str) or not name), *value.values()):
         if isinstance(name, str):
             checked_id("rename", name, findings, check=validate_policy_id)
         else:

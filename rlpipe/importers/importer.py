@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pkgutil
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 from rlpipe.errors import ConfigError, ForeignFormatError, closest
 from rlpipe.importers.sniff import sniff
@@ -69,6 +70,83 @@ class Importer(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SurveyedPart:
+    """A component that lies in a foreign directory.
+
+    Attributes:
+        path: From the directory; "" for itself.
+        class_name: What builds it, in its library.
+        nbytes: Bytes of its own files.
+    """
+
+    path: str
+    class_name: str
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """What a foreign directory is, whether or not its policies can be imported.
+
+    Attributes:
+        kind: What it holds, in its library's words: "Algorithm", "Policy", or the class of a component.
+        version: Of its layout.
+        encoding: Of its state files, such as "pickle"; "" where it has none.
+        policy_ids: Of its policies, as they are named there.
+        components: All components, parents first.
+        facts: What else its small files say, such as the version of the library.
+    """
+
+    kind: str
+    version: str
+    encoding: str
+    policy_ids: tuple[str, ...]
+    components: tuple[SurveyedPart, ...]
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {
+            "type": self.kind,
+            "checkpoint_version": self.version,
+            "format": self.encoding,
+            "policy_ids": list(self.policy_ids),
+            "components": [
+                {"path": part.path, "class": part.class_name, "bytes": part.nbytes} for part in self.components
+            ],
+            **self.facts,
+        }
+
+
+@runtime_checkable
+class FolderImporter(Importer, Protocol):
+    """An importer of directories, which may hold several policies; `recognise` and `read` take a directory."""
+
+    def policy_ids(self, path: Path) -> tuple[str, ...] | None:
+        """Ids of the policies as they are named there, sorted; None where the directory is one policy itself.
+
+        No file of a policy is opened.
+        """
+
+    def read_policies(self, path: Path, options: Any, ids: Collection[str] | None) -> ImportedFile:
+        """Some policies as a container, or for None the policy that the directory is; no file of others is opened.
+
+        Raises:
+            ForeignFormatError: As for `read`, and where there are no policies.
+            UnsafePayloadError: As for `read`.
+            NormalizerError: As for `read`.
+        """
+
+    def survey(self, path: Path) -> Survey:
+        """What the directory is.
+
+        Raises:
+            ForeignFormatError: Its small files are broken.
+            UnsafePayloadError: As for `read`.
+        """
+
+
 @cache
 def ids() -> tuple[str, ...]:
     """The ids of all importers, sorted; none is imported."""
@@ -94,16 +172,26 @@ def resolve(importer_id: str) -> Importer:
 
 
 def recognise(path: str | Path) -> str:
-    """The id of the importer that the content of a file belongs to; its name does not matter.
+    """The id of the importer that the content of a file or directory belongs to; its name does not matter.
 
     Raises:
         ForeignFormatError: No importer takes it; says what the file seems to be and what to do with it.
     """
     path = Path(path)
-    for importer_id in ids():
-        if path.is_file() and resolve(importer_id).recognise(path):
+    # Importers of bare arrays come last: files of trainers hold arrays too.
+    for importer_id in sorted(ids(), key=lambda name: name.endswith("_arrays")):
+        importer = resolve(importer_id)
+        takes = path.is_file() or (path.is_dir() and isinstance(importer, FolderImporter))
+        if takes and importer.recognise(path):
             return importer_id
     what, fix = sniff(path)
     raise ForeignFormatError(
         f"no importer can read {path}", expected=f"a file of one of {', '.join(ids())}", found=what, fix=fix
     )
+
+
+def recognise_folder(path: Path) -> str | None:
+    """The id of the importer that a directory belongs to, or None."""
+    importers = {name: resolve(name) for name in ids()}
+    takers = (name for name, one in importers.items() if isinstance(one, FolderImporter) and one.recognise(path))
+    return next(takers, None)

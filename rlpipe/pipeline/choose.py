@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from fnmatch import fnmatchcase
+from itertools import count
 
-from rlpipe.errors import ConfigError, SelectionError
+from rlpipe.errors import ConfigError, IdError, SelectionError
 from rlpipe.pipeline.lift import POLICIES, algorithm_of, container_of, policies_of
 from rlpipe.pipeline.settings import SelectSettings
-from rlpipe.snapshot.ids import validate_ids
+from rlpipe.snapshot.ids import validate_ids, validate_policy_id
 from rlpipe.snapshot.key_map import KeyMap, rename
 from rlpipe.snapshot.selection import Selection, matches, require_matches
 from rlpipe.snapshot.snapshot import ROLES, Snapshot, below
@@ -42,18 +45,14 @@ def policy_selection(select: SelectSettings, ids: Iterable[str], *, under: str) 
 
 
 def renamed(tree: Snapshot, names: Mapping[str, str]) -> Snapshot:
-    """The tree with policies under other ids.
+    """The tree with policies under other ids; an old id may be a glob that names one policy.
 
     Raises:
-        SelectionError: A policy to rename is not there.
-        IdError: A new id cannot name a policy beside the others.
+        SelectionError: A policy to rename is not there, or a glob names several.
+        IdError: An id cannot name a policy beside the others.
     """
-    if not names:
-        return tree
     known = policies_of(tree).keys()
-    for old in names:
-        if old not in known:
-            raise SelectionError(f"there is no policy {old!r} to rename", pattern=old, known=known)
+    names = {_one_of(old, known): new for old, new in names.items()}
     ids = [names.get(policy_id, policy_id) for policy_id in known]
     if len(set(ids)) < len(ids):
         twice = sorted({policy_id for policy_id in ids if ids.count(policy_id) > 1})
@@ -63,8 +62,52 @@ def renamed(tree: Snapshot, names: Mapping[str, str]) -> Snapshot:
             found=", ".join(twice),
             fix="rename the other one too, or leave it out with policy_ids",
         )
-    validate_ids(ids)
+    _require_ids(ids)
+    if not names:
+        return tree
     return rename(tree, KeyMap(components={below(POLICIES, old): new for old, new in names.items()}))
+
+
+def _one_of(old: str, known: Collection[str]) -> str:
+    found = [old] if old in known else [policy_id for policy_id in known if fnmatchcase(policy_id, old)]
+    if len(found) != 1:
+        what = f"no policy {old!r}" if not found else f"not one policy {old!r}, but {', '.join(sorted(found))},"
+        raise SelectionError(f"there is {what} to rename", pattern=old, known=known)
+    return found[0]
+
+
+def _require_ids(ids: Collection[str]) -> None:
+    try:
+        validate_ids(ids)
+    except IdError as error:
+        if line := rename_line(ids):
+            error.fix = f"add {line}"
+        raise
+
+
+def rename_line(ids: Iterable[str]) -> str:
+    """The override that gives each id that cannot stand in a checkpoint one that can; "" where none is to be found.
+
+    Characters that the command line would refuse are question marks there: old ids may be globs.
+    """
+    taken = set(ids)
+    pairs: dict[str, str] = {}
+    for policy_id in sorted(taken):
+        try:
+            validate_policy_id(policy_id)
+        except IdError:
+            tame = _free(_TAME.sub("_", policy_id).strip("_") or "policy", taken)
+            taken.add(tame)
+            pairs[_TAME.sub("?", policy_id)] = tame
+    return "'rename={" + ", ".join(f"{old}: {new}" for old, new in pairs.items()) + "}'" if pairs else ""
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    numbered = (f"{name}_{number}" for number in count(2))
+    return name if name not in taken else next(one for one in numbered if one not in taken)
+
+
+_TAME = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def completed(tree: Snapshot, select: SelectSettings) -> Snapshot:

@@ -59,7 +59,14 @@ def locate(settings: RunSettings, *, given: str | None) -> Located:
         ForeignFormatError: A file that no importer takes.
     """
     located = _locate(settings, given)
-    return replace(located, notes=(*located.notes, *_not_used(settings, located)))
+    return replace(located, notes=(*located.notes, *_also_there(located), *_not_used(settings, located)))
+
+
+def _also_there(located: Located) -> Iterator[str]:
+    """A note where the files of a foreign checkpoint lie beside a manifest, so that both could be meant."""
+    foreign = importers.recognise_folder(located.path) if located.kind == CHECKPOINT else None
+    if foreign is not None:
+        yield f"{located.facts.name} is a checkpoint of {foreign} too, which source={foreign} reads"
 
 
 def _not_used(settings: RunSettings, located: Located) -> Iterator[str]:
@@ -112,7 +119,7 @@ def locate_path(given: str, *, kind: str = AUTO) -> Located:
 
 
 def recognise(path: Path) -> str:
-    """``checkpoint``, ``artifact``, or the id of the importer that takes the file, by content alone.
+    """``checkpoint``, ``artifact``, or the id of the importer that takes the file or directory, by content alone.
 
     Raises:
         CheckpointNotFoundError: There is nothing, or a directory without a checkpoint or an artifact in it.
@@ -127,7 +134,10 @@ def recognise(path: Path) -> str:
         return ARTIFACT
     if path.is_dir():
         _refuse_damaged_records(path)
-        raise _no_checkpoint(path)
+        foreign = importers.recognise_folder(path)
+        if foreign is None:
+            raise _no_checkpoint(path)
+        return foreign
     if (path.parent / MANIFEST_NAME).is_file():
         raise CheckpointNotFoundError(
             f"{path} is a file of a checkpoint",
@@ -191,10 +201,9 @@ def directories(folder: Path) -> Iterator[Path]:
 def _insisted(path: Path, kind: str) -> str:
     if not path.exists():
         raise _nothing_there(path)
-    if path.is_dir():
+    if path.is_dir() and not isinstance(importers.resolve(kind), importers.FolderImporter):
         expected, found = f"a file of {kind}", "a directory"
         raise ForeignFormatError(f"{path} is no file", expected=expected, found=found, fix="source=auto")
-    importers.resolve(kind)
     return kind
 
 
@@ -229,7 +238,7 @@ def _refuse_damaged_records(path: Path) -> None:
 
 def _no_checkpoint(path: Path) -> CheckpointNotFoundError:
     names = sorted(child.name for child in path.iterdir())
-    inside = [child.name for child in directories(path) if (child / MANIFEST_NAME).is_file()]
+    inside = [child.name for child in directories(path) if _is_source(child)]
     if inside:
         fix = f"name one of the checkpoints in it: {', '.join(str(path / name) for name in inside[:3])}"
     elif models := _models(path):
@@ -241,6 +250,10 @@ def _no_checkpoint(path: Path) -> CheckpointNotFoundError:
     found = f"a directory without it, with {', '.join(names[:5])}" if names else "an empty directory"
     expected = f"a directory with {MANIFEST_NAME}"
     return CheckpointNotFoundError(f"{path} is no checkpoint", expected=expected, found=found, fix=fix)
+
+
+def _is_source(folder: Path) -> bool:
+    return (folder / MANIFEST_NAME).is_file() or importers.recognise_folder(folder) is not None
 
 
 def _models(folder: Path) -> list[str]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from rlpipe.checkpoint.reader import read_checkpoint, read_manifest
 from rlpipe.errors import ConfigError
 from rlpipe.importers import importer as importers
 from rlpipe.importers.importer import ImportedFile, ImportReport
 from rlpipe.pipeline.choose import chosen_ids, entry_selection, policy_selection
+from rlpipe.pipeline.foreign_folder import FolderSource
+from rlpipe.pipeline.importing import options_of
 from rlpipe.pipeline.lift import POLICIES, Kind, kind_of, lift
 from rlpipe.pipeline.locate import ARTIFACT, CHECKPOINT, Located, locate
 from rlpipe.pipeline.reports import SourceFacts
@@ -153,7 +155,7 @@ class ForeignSource:
     @cached_property
     def _imported(self) -> ImportedFile:
         importer = importers.resolve(self.importer_id)
-        return importer.read(self.path, _options(importer, self.settings))
+        return importer.read(self.path, options_of(importer, self.settings))
 
     @property
     def report(self) -> ImportReport:
@@ -206,20 +208,10 @@ def source_at(located: Located, settings: SourceSettings) -> Source:
             found="a folder with artifact.json",
             fix="name the checkpoint that it was made from; artifacts can be given to info, verify and evaluate",
         )
-    return ForeignSource(importer_id=located.kind, path=located.path, facts=located.facts, settings=settings)
+    return foreign_source(located, settings)
 
 
-def _options(importer: importers.Importer, settings: SourceSettings) -> Any:
-    """The importer's options out of the source's settings."""
-    known = {field.name for field in fields(importer.Options)}
-    default = SourceSettings()
-    given = {name: getattr(settings, name) for name in ("normalizer", "policy_id")}
-    given = {name: value for name, value in given.items() if value != getattr(default, name)}
-    if unknown := given.keys() - known:
-        raise ConfigError(
-            f"this importer does not know source.{', source.'.join(sorted(unknown))}",
-            expected=f"only {', '.join(sorted(known))}",
-            found=", ".join(str(given[name]) for name in sorted(unknown)),
-            fix="leave it away",
-        )
-    return importer.Options(**given)
+def foreign_source(located: Located, settings: SourceSettings) -> ForeignSource | FolderSource:
+    """The source of a file or directory that an importer takes."""
+    kind = FolderSource if located.path.is_dir() else ForeignSource
+    return kind(importer_id=located.kind, path=located.path, facts=located.facts, settings=settings)

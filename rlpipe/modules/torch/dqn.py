@@ -11,7 +11,8 @@ import torch
 from torch import nn
 
 from rlpipe.errors import SpecError
-from rlpipe.modules.fields import flag, read_fields, wholes
+from rlpipe.modules.activations import ACTIVATIONS
+from rlpipe.modules.fields import choice, flag, read_fields, wholes
 from rlpipe.modules.inference_only_api import InferenceOnlyAPI
 from rlpipe.modules.torch.batch import Batch, Outputs
 from rlpipe.modules.torch.encoders import MLP, EncoderConfig, input_shape, read_encoder
@@ -26,13 +27,15 @@ class DQNConfig:
 
     Attributes:
         encoder: From observations to features.
-        head_hidden: Widths of hidden layers in each head, with the encoder's activation.
+        head_hidden: Widths of hidden layers in each head.
+        head_activation: Activation of the heads' hidden layers; None: the encoder's.
         dueling: Advantages and values in two heads, `af` and `vf`, in place of one head `q`.
         double: The loss takes the next action from the online network (van Hasselt et al. 2016).
     """
 
     encoder: EncoderConfig = MLP(activation="relu")
     head_hidden: tuple[int, ...] = ()
+    head_activation: str | None = None
     dueling: bool = False
     double: bool = True
 
@@ -41,16 +44,20 @@ class DQNConfig:
         object.__setattr__(self, "encoder", read_encoder(self.encoder, where="model_config.encoder"))
         hidden = wholes(self.head_hidden, where="model_config.head_hidden", least=1)
         object.__setattr__(self, "head_hidden", hidden)
+        if self.head_activation is not None:
+            choice(self.head_activation, ACTIVATIONS, where="model_config.head_activation")
         for name in ("dueling", "double"):
             flag(getattr(self, name), where=f"model_config.{name}")
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON with every field."""
+        """Plain JSON with every field; the head's activation only where it is its own, as specs always had it."""
+        own = {} if self.head_activation is None else {"head_activation": self.head_activation}
         return {
             "encoder": self.encoder.to_json(),
             "head_hidden": list(self.head_hidden),
             "dueling": self.dueling,
             "double": self.double,
+            **own,
         }
 
 
@@ -70,10 +77,9 @@ class DQNModule(RLModule, InferenceOnlyAPI):
             fix = "take another module (module=ppo or module=sac), or an environment with a Discrete action space"
             raise SpecError("DQN chooses among actions", expected="a Discrete action space", found=found, fix=fix)
         self.encoder = config.encoder.build(input_shape(self.observation_space))
+        act = config.head_activation or config.encoder.activation
         for name, width in self._heads(self.action_space.n).items():
-            head = value_head(
-                self.encoder.out_features, width, hidden=config.head_hidden, act=config.encoder.activation
-            )
+            head = value_head(self.encoder.out_features, width, hidden=config.head_hidden, act=act)
             self.add_module(name, head)
         for name in ("encoder", *self._heads(self.action_space.n)):
             self.add_module(f"target_{name}", copy.deepcopy(getattr(self, name)).requires_grad_(requires_grad=False))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -13,15 +13,16 @@ from rlpipe.backends import resolve
 from rlpipe.checkpoint.inspect import ComponentInfo, inspect_checkpoint
 from rlpipe.pipeline import tables
 from rlpipe.pipeline.choose import chosen_ids, entry_selection, policy_selection
+from rlpipe.pipeline.foreign_folder import FolderSource
 from rlpipe.pipeline.inspect import ComponentFacts, facts_of_checkpoint, facts_of_snapshot, short, warnings_of
 from rlpipe.pipeline.lift import POLICIES, kind_of, policies_of
 from rlpipe.pipeline.locate import ARTIFACT, CHECKPOINT, Located, locate, reading_path
 from rlpipe.pipeline.progress import Progress
 from rlpipe.pipeline.reports import Report
 from rlpipe.pipeline.settings import RunSettings, SelectSettings
-from rlpipe.pipeline.sources import ForeignSource, read_tree
+from rlpipe.pipeline.sources import foreign_source, read_tree
 from rlpipe.snapshot.selection import Selection
-from rlpipe.snapshot.snapshot import ROLES, Role
+from rlpipe.snapshot.snapshot import ROLES, Role, Snapshot
 
 USES = frozenset({"source", "checkpoint.path", "select"})
 READS_ARTIFACTS = True
@@ -41,6 +42,7 @@ class InfoReport(Report):
         provenance: How it came to be, as recorded.
         imported: Names that an importer took, of a foreign file.
         skipped: (name, why) of what it left.
+        layout: What a foreign directory is, in its library's words; empty for anything else.
     """
 
     task = "info"
@@ -51,6 +53,7 @@ class InfoReport(Report):
     provenance: dict[str, Any]
     imported: tuple[str, ...] = ()
     skipped: tuple[tuple[str, str], ...] = ()
+    layout: dict[str, Any] = field(default_factory=dict)
 
     def body(self) -> dict[str, Any]:
         """Everything, arrays included."""
@@ -62,17 +65,20 @@ class InfoReport(Report):
             "provenance": self.provenance,
             "imported": list(self.imported),
             "skipped": [list(pair) for pair in self.skipped],
+            "layout": self.layout,
         }
 
     def tables(self) -> Sequence[RenderableType]:
         """The tree of components, then what each policy is, then the arrays where there is but one policy."""
         shown = [facts for facts in self.components if facts.kind in ("policy", "module")]
-        parts: list[RenderableType] = [tables.facts(self._head()), "", _tree(self.components)]
+        parts: list[RenderableType] = [tables.facts(self._head())]
+        parts += ["", _layout(self.layout)] if self.layout else []
+        parts += ["", _tree(self.components)] if self.components else []
         if len(shown) <= MANY:
             parts += [part for facts in shown for part in ("", *_policy(facts))]
         else:
             parts += ["", tables.line(f"{len(shown)} policies: choose some with policy_ids to see what they are")]
-        if len(self.components) == 1 or len(shown) == 1:
+        if self.components and (len(self.components) == 1 or len(shown) == 1):
             parts += ["", _arrays(shown[0] if shown else self.components[0])]
         return [*parts, *tables.left_in_file(self.skipped)]
 
@@ -84,6 +90,9 @@ class InfoReport(Report):
         if backends := sorted({facts.backend for facts in self.components if facts.backend}):
             yield "backend", ", ".join(backends)
         yield from _origin(self.provenance)
+        for name in _LAYOUT:
+            if name in self.layout:
+                yield name.replace("_", " "), self.layout[name] or "-"
         if self.policy_ids:
             yield "policies", ", ".join(self.policy_ids)
 
@@ -149,11 +158,11 @@ def _selection(root: ComponentInfo, chosen: SelectSettings, policy_id: str | Non
 
 
 def _describe_foreign(located: Located, settings: RunSettings) -> InfoReport:
-    source = ForeignSource(importer_id=located.kind, path=located.path, facts=located.facts, settings=settings.source)
+    source = foreign_source(located, settings.source)
+    if isinstance(source, FolderSource):
+        return _describe_folder(source, settings.select)
     policies = policies_of(read_tree(source, settings.select))
-    components = tuple(
-        facts for policy_id in policies for facts in facts_of_snapshot(policies[policy_id], name=policy_id)
-    )
+    components = tuple(_facts_of(policies))
     return InfoReport(
         source=located.facts,
         notes=source.report.confirmed,
@@ -166,6 +175,33 @@ def _describe_foreign(located: Located, settings: RunSettings) -> InfoReport:
     )
 
 
+def _describe_folder(source: FolderSource, chosen: SelectSettings) -> InfoReport:
+    """A foreign directory: what it is, and of its policies those that can be imported, with why the others cannot."""
+    survey = source.survey()
+    refused = source.refusals(chosen)
+    ids = chosen_ids(chosen.policy_ids, source.ids())
+    readable = tuple(policy_id for policy_id in ids if policy_id not in refused)
+    tree = read_tree(source, replace(chosen, policy_ids=readable)) if readable else None
+    components = tuple(_facts_of({} if tree is None else policies_of(tree)))
+    reasons = (f"{policy_id} cannot be imported: {' '.join(str(error).split())}" for policy_id, error in refused.items())
+    return InfoReport(
+        source=source.facts,
+        notes=source.report.confirmed,
+        warnings=(*reasons, *source.id_notes(), *source.notes, *warnings_of(components)),
+        policy_ids=ids,
+        components=components,
+        provenance={},
+        layout=survey.to_json(),
+        imported=source.report.imported,
+        skipped=source.report.skipped,
+    )
+
+
+def _facts_of(policies: Mapping[str, Snapshot]) -> Iterator[ComponentFacts]:
+    for policy_id in policies:
+        yield from facts_of_snapshot(policies[policy_id], name=policy_id)
+
+
 def _origin(provenance: dict[str, Any]) -> Iterator[tuple[str, object]]:
     """Who made it, in a few words."""
     versions = provenance.get("versions", {})
@@ -174,6 +210,14 @@ def _origin(provenance: dict[str, Any]) -> Iterator[tuple[str, object]]:
     git = provenance.get("git", {})
     if git.get("available"):
         yield "git", f"{git['commit'][:8]}{' with changes' if git['dirty'] else ''}"
+
+
+def _layout(layout: dict[str, Any]) -> RenderableType:
+    rows = [(part["path"] or ".", part["class"], tables.size(part["bytes"])) for part in layout["components"]]
+    return tables.table("part", "class there", "bytes", rows=rows, right=("bytes",))
+
+
+_LAYOUT = ("type", "checkpoint_version", "format", "ray_version")
 
 
 def _tree(components: Sequence[ComponentFacts]) -> RenderableType:

@@ -26,8 +26,8 @@ from rlpipe.pipeline.junit import Case, write_junit
 from rlpipe.pipeline.locate import ARTIFACT, CHECKPOINT, Located, locate, reading_path
 from rlpipe.pipeline.progress import Progress, Step
 from rlpipe.pipeline.reports import Report
-from rlpipe.pipeline.settings import RunSettings
-from rlpipe.pipeline.sources import CheckpointSource, ForeignSource
+from rlpipe.pipeline.settings import RunSettings, SelectSettings
+from rlpipe.pipeline.sources import CheckpointSource, foreign_source
 
 USES = frozenset({"source", "checkpoint.path", "select.policy_ids", "trust", "verify"})
 READS_ARTIFACTS = True
@@ -218,8 +218,9 @@ def _require_contained(artifact: Artifact, file: Path) -> None:
 
 
 def _verify_foreign(located: Located, settings: RunSettings) -> VerifyTaskReport:
-    source = ForeignSource(importer_id=located.kind, path=located.path, facts=located.facts, settings=settings.source)
+    source = foreign_source(located, settings.source)
     chosen_ids(settings.select.policy_ids, source.ids())
+    source.read(SelectSettings(policy_ids=settings.select.policy_ids))
     report = source.report
     detail = f"importable by {located.kind}: {len(report.imported)} taken, {len(report.skipped)} left"
     check = Check(subject=located.facts.name, verdict="ok", detail=detail)

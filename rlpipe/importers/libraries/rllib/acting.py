@@ -1,0 +1,67 @@
+"""The stages behind a module: how RLlib brings what its networks put out to the environment's actions.
+
+Sources: ray/rllib/connectors/module_to_env (get_actions.py, normalize_and_clip_actions.py), unsquash_action() and
+clip_action() in ray/rllib/utils/spaces/space_utils.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from rlpipe.errors import ForeignFormatError
+from rlpipe.policies.default_stages import OutputKind, default_action_stages
+from rlpipe.policies.stages import Clip, Stage, Tanh
+from rlpipe.snapshot.spaces import Box, Discrete, MultiDiscrete, Space
+
+Bounds: TypeAlias = Literal["normalize", "clip", "none"]
+"""What brings actions to the bounds of the space: actions of -1..1 are spread over them, cut at them, or left alone."""
+
+_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+def require_actions(space: Space, *, subject: str) -> Space:
+    """The space as RLlib acts in it: it counts choices from 0, whatever `start` says.
+
+    Raises:
+        ForeignFormatError: RLlib's default networks do not act in it, or rlpipe does not.
+    """
+    if isinstance(space, Discrete):
+        return replace(space, start=0)
+    if isinstance(space, MultiDiscrete):
+        return replace(space, start=np.zeros_like(space.nvec))
+    if isinstance(space, Box) and len(space.shape) == 1 and space.dtype in _FLOATS:
+        return space
+    raise ForeignFormatError(
+        f"{subject} acts in a space that cannot be imported yet",
+        expected="Discrete, MultiDiscrete, or a Box of floats with one axis",
+        found=space.describe(),
+    )
+
+
+def outputs_of(space: Space) -> int:
+    """How many numbers decide on an action of a space."""
+    if isinstance(space, Discrete):
+        return space.n
+    return int(space.nvec.sum()) if isinstance(space, MultiDiscrete) else prod(space.shape)  # type: ignore[attr-defined]
+
+
+def action_stages(space: Space, output: OutputKind, bounds: Bounds) -> tuple[Stage, ...]:
+    """The stages from what a module puts out to an action.
+
+    A Gaussian's mean is what RLlib acts with where it does not explore, SAC's too: the tanh of its samples is left out
+    (TorchSquashedGaussian.to_deterministic() in ray/rllib/core/distribution/torch/torch_distribution.py).
+    """
+    if not isinstance(space, Box):
+        return default_action_stages(space, output)
+    if bounds == "normalize" and np.isfinite(space.low).all() and np.isfinite(space.high).all():
+        return _without(default_action_stages(space, "squashed"), Tanh)
+    stages = default_action_stages(space, "mean")
+    return stages if bounds == "clip" else _without(stages, Clip)
+
+
+def _without(stages: tuple[Stage, ...], kind: type[Stage]) -> tuple[Stage, ...]:
+    return tuple(stage for stage in stages if not isinstance(stage, kind))

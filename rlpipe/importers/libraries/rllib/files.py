@@ -1,0 +1,89 @@
+"""The files of an RLlib checkpoint as plain values: pickles by the restricted machine, msgpack, JSON."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rlpipe.errors import ForeignFormatError
+from rlpipe.importers.libraries.rllib.msgpack_file import read_msgpack
+from rlpipe.importers.restricted.numpy_names import KNOWN
+from rlpipe.importers.restricted.reader import load_file
+
+PICKLE, MSGPACK = "pickle", "msgpack"
+_ENDINGS = ((".pkl", PICKLE), (".msgpack", MSGPACK), (".msgpck", MSGPACK))
+_MOST_JSON = 2**20
+_AGAIN = "copy the checkpoint again, or save it again with RLlib"
+
+
+def state_file(folder: Path, stem: str) -> tuple[Path, str] | None:
+    """A state file of a folder with its encoding, whichever of the two RLlib wrote; None if there is none."""
+    for ending, encoding in _ENDINGS:
+        if (path := folder / f"{stem}{ending}").is_file():
+            return path, encoding
+    return None
+
+
+def read_state(folder: Path, stem: str) -> Mapping[Any, Any]:
+    """The dict in a state file of a folder.
+
+    Raises:
+        ForeignFormatError: There is no such file, or no dict in it.
+        UnsafePayloadError: It is broken, or asks for more than plain values.
+        MissingDependencyError: It is msgpack, and that package is not installed.
+    """
+    found = state_file(folder, stem)
+    if found is None:
+        raise ForeignFormatError(
+            f"{folder.name} has no state", expected=f"{stem}.pkl or {stem}.msgpack", found="neither", fix=_AGAIN
+        )
+    path, encoding = found
+    return _dict(load_file(path, known=KNOWN) if encoding == PICKLE else read_msgpack(path), path)
+
+
+def read_pickle(path: Path) -> Mapping[Any, Any]:
+    """The dict in a pickle, with inert stand-ins for everything that is no plain value.
+
+    Raises:
+        ForeignFormatError: There is no such file, or no dict in it.
+        UnsafePayloadError: It is broken.
+    """
+    if not path.is_file():
+        raise ForeignFormatError(
+            f"{path.parent.name} has no {path.name}", expected=path.name, found="no such file", fix=_AGAIN
+        )
+    return _dict(load_file(path, known=KNOWN), path)
+
+
+def read_json(path: Path) -> Mapping[str, Any]:
+    """The object in a JSON file; {} where there is no such file.
+
+    Raises:
+        ForeignFormatError: It is no JSON object, or absurdly large.
+    """
+    if not path.is_file():
+        return {}
+    try:
+        with path.open("rb") as stream:
+            found = json.loads(stream.read(_MOST_JSON))
+    except (ValueError, RecursionError) as error:
+        raise ForeignFormatError(
+            f"{path.name} is not readable", expected="JSON", found=str(error)[:200], fix=_AGAIN
+        ) from None
+    return _dict(found, path)
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file, in hex."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _dict(found: Any, path: Path) -> Mapping[Any, Any]:
+    if type(found) is not dict:
+        kind = type(found).__name__
+        raise ForeignFormatError(f"{path.name} holds no dict", expected="a dict", found=f"a {kind}", fix=_AGAIN)
+    return found

@@ -1,0 +1,154 @@
+"""The tensors of an RLlib module, taken apart network by network until nothing is left over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from rlpipe.errors import ForeignFormatError, listed
+from rlpipe.snapshot.state import Array
+
+Entries: TypeAlias = dict[str, Array]
+"""Keys of a state -> arrays."""
+
+Layer: TypeAlias = tuple[Array, Array]
+"""Weight (outputs, inputs) and bias (outputs,)."""
+
+CLIP_BUFFER = "log_std_clip_param_const"
+_FIX = "networks with other layers than RLlib's default ones cannot be imported; build an RLModule and load them"
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """Linear layers, one behind the other."""
+
+    layers: tuple[Layer, ...]
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Outputs of each layer."""
+        return tuple(len(bias) for _, bias in self.layers)
+
+    def entries(self, key: str, *, start: int = 0) -> Entries:
+        """The layers as rlpipe numbers them, every second one an activation."""
+        found: Entries = {}
+        for index, layer in enumerate(self.layers):
+            found |= as_linear(layer, f"{key}/{2 * (start + index)}")
+        return found
+
+
+def as_linear(layer: Layer, key: str) -> Entries:
+    """A linear layer under a key."""
+    weight, bias = layer
+    return {f"{key}/weight": weight, f"{key}/bias": bias}
+
+
+class Tensors:
+    """The tensors of a module that no one has taken yet.
+
+    Args:
+        named: Dotted name -> array.
+        subject: How errors name the module.
+
+    Raises:
+        ForeignFormatError: There is something else than arrays of floats.
+    """
+
+    def __init__(self, named: Mapping[Any, Any], *, subject: str) -> None:
+        self.subject = subject
+        self.taken: list[str] = []
+        self.skipped: dict[str, str] = {}
+        strange = [str(name) for name, value in named.items() if not _is_tensor(name, value)]
+        if strange or not named:
+            raise ForeignFormatError(
+                f"{subject} holds no weights of a torch module",
+                expected="names, and an array of floats for each",
+                found=listed(strange) or "nothing",
+                fix="a module that keeps none, or one of another framework, cannot be imported",
+            )
+        self._left = {str(name): np.asarray(value, np.float32) for name, value in named.items()}
+
+    def has(self, prefix: str) -> bool:
+        """Whether a tensor of this name, or below it, is left."""
+        return any(name == prefix or name.startswith(f"{prefix}.") for name in self._left)
+
+    def skip(self, prefix: str, why: str) -> None:
+        """Leave out a tensor, or all that are below a name."""
+        for name in [name for name in self._left if name == prefix or name.startswith(f"{prefix}.")]:
+            self.skipped[name] = why
+            del self._left[name]
+
+    def skip_ending_in(self, ending: str, why: str) -> None:
+        """Leave out all tensors whose last name is this."""
+        for name in [name for name in self._left if name.rpartition(".")[2] == ending]:
+            self.skipped[name] = why
+            del self._left[name]
+
+    def parameter(self, name: str, *, shape: tuple[int, ...]) -> Array:
+        """Take one tensor.
+
+        Raises:
+            ForeignFormatError: It is not there, or has another shape.
+        """
+        if name not in self._left or self._left[name].shape != shape:
+            found = str(self._left[name].shape) if name in self._left else f"only {listed(self._left)}"
+            raise self.misfit(name, f"shape {shape}", found)
+        self.taken.append(name)
+        return self._left.pop(name)
+
+    def stack(self, prefix: str, *, inputs: int, place: Callable[[int], str]) -> Stack:
+        """Take all linear layers below a prefix.
+
+        Args:
+            prefix: Name that the layers are below.
+            inputs: Width of what goes into the first.
+            place: Number of a layer -> its name below the prefix.
+
+        Raises:
+            ForeignFormatError: There are none, they do not fit each other, or there is more than such layers.
+        """
+        below = {name.removeprefix(f"{prefix}.") for name in self._left if name.startswith(f"{prefix}.")}
+        count = sum(name.endswith("weight") for name in below)
+        expected = {f"{place(index)}.{part}" for index in range(count) for part in ("weight", "bias")}
+        if not count or below != expected:
+            raise self.misfit(prefix, f"linear layers {listed(expected) or 'at all'}", listed(below) or "nothing")
+        layers: list[Layer] = []
+        for index in range(count):
+            layers.append(self._linear(f"{prefix}.{place(index)}", inputs))
+            inputs = len(layers[-1][1])
+        return Stack(tuple(layers))
+
+    def _linear(self, name: str, inputs: int) -> Layer:
+        outputs = len(self._left[f"{name}.bias"].reshape(-1))
+        weight = self.parameter(f"{name}.weight", shape=(outputs, inputs))
+        return weight, self.parameter(f"{name}.bias", shape=(outputs,))
+
+    def misfit(self, name: str, expected: str, found: str) -> ForeignFormatError:
+        """The error about a part that is not as RLlib's default networks have it."""
+        return ForeignFormatError(
+            f"{name} of {self.subject} is not as RLlib's default networks have it",
+            expected=expected,
+            found=found,
+            fix=_FIX,
+        )
+
+    def require_empty(self) -> None:
+        """Check that nothing is left over.
+
+        Raises:
+            ForeignFormatError: The module has more than the networks of its kind.
+        """
+        if self._left:
+            raise ForeignFormatError(
+                f"{self.subject} has weights that its kind of module does not have",
+                expected="the networks of RLlib's default module and nothing else",
+                found=listed(self._left),
+                fix=_FIX,
+            )
+
+
+def _is_tensor(name: object, value: object) -> bool:
+    return isinstance(name, str) and isinstance(value, np.ndarray) and value.dtype.kind == "f"
