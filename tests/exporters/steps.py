@@ -40,7 +40,7 @@ def forget(start: Tensor, *states: Tensor) -> list[Tensor]:
 
 
 class Remembers(nn.Module):
-    """obs, h, c, start -> clipped (B, 3), h, c; by nn.LSTM, behind a normaliser and a hidden layer."""
+    """obs, c, h, start -> clipped (B, 3), c, h; by nn.LSTM, behind a clip and a hidden layer."""
 
     def __init__(self, layers: int = 2, hidden: int = 8, width: int = 5) -> None:
         super().__init__()
@@ -48,11 +48,11 @@ class Remembers(nn.Module):
         self.lstm = nn.LSTM(6, hidden, num_layers=layers, batch_first=True)
         enlarge(self)
 
-    def forward(self, obs: Tensor, hidden: Tensor, cell: Tensor, start: Tensor) -> tuple[Tensor, ...]:
+    def forward(self, obs: Tensor, cell: Tensor, hidden: Tensor, start: Tensor) -> tuple[Tensor, ...]:
         hidden, cell = (state.transpose(0, 1).contiguous() for state in forget(start, hidden, cell))
         features = torch.tanh(self.first(obs.clamp(-5, 5)))[:, None]
         out, (hidden, cell) = self.lstm(features, (hidden, cell))
-        return (2 * self.last(out[:, 0])).clamp(-1, 1), hidden.transpose(0, 1), cell.transpose(0, 1)
+        return (2 * self.last(out[:, 0])).clamp(-1, 1), cell.transpose(0, 1), hidden.transpose(0, 1)
 
 
 class Gated(nn.Module):
