@@ -60,8 +60,8 @@ def observations(
 
     The groups: `samples` of the space, `scales` (normal numbers times log-uniform scales from 1e-3 to 1e3, also beyond
     the bounds, since environments leave them), `corners` of the bounds and far outside of them, `statistics` around the
-    mean that the policy has seen in training, and `recorded` ones of the caller. Memory, episode starts, masks and noise
-    are drawn beside them, see `side_inputs`.
+    mean that the policy has seen in training, and `recorded` ones of the caller. Memory, episode starts, masks and
+    noise are drawn beside them, see `side_inputs`.
 
     Args:
         space: The environment's observation space.

@@ -25,7 +25,7 @@ _EXTREMES: Mapping[str, tuple[float, ...]] = {
     "uniform": (2.0**-24, 0.5, 1.0 - 2.0**-24),
 }
 _INITIAL, _DRAWN = 0, 1
-_ALL, _ONE, _NONE = 0, 1, 2
+_ALL, _ONE = 0, 1
 
 
 def side_inputs(signature: Signature, n: int) -> dict[str, Array]:
@@ -101,8 +101,8 @@ def noise(spec: TensorSpec, n: int, rng: np.random.Generator) -> Array:
 
 def _mask(size: int, kinds: Array, rng: np.random.Generator) -> Array:
     one = np.arange(size) == rng.integers(size, size=(len(kinds), 1))
-    drawn = rng.random((len(kinds), size)) < 0.5  # noqa: PLR2004 - half of them
-    mask: Array = np.where((kinds == _ALL)[:, None], True, one | (drawn & (kinds != _ONE)[:, None]))
+    drawn = rng.random((len(kinds), size)) < 0.5
+    mask: Array = one | (drawn & (kinds != _ONE)[:, None]) | (kinds == _ALL)[:, None]
     return mask
 
 
@@ -119,7 +119,7 @@ def _states(spec: TensorSpec, starts: Array, rng: np.random.Generator) -> Array:
     if dtype.kind == "f":
         scales = rng.choice(_SCALES, size=(n, *(1 for _ in spec.shape)))
         values = rng.normal(size=size) * scales
-        values[np.flatnonzero(starts)[::4]] = _FORGOTTEN if dtype.itemsize > 2 else 1.0  # noqa: PLR2004 - half
+        values[np.flatnonzero(starts)[::4]] = _FORGOTTEN if dtype.itemsize > 2 else 1.0
     else:
         values = rng.integers(0, 2 if dtype.kind == "b" else 100, size=size)
     values[(np.arange(n) % 4 == _INITIAL) & ~starts] = 0

@@ -77,6 +77,20 @@ class Counter(nn.Module):
         return choice, steps + 1, choice
 
 
+class Stack(nn.Module):
+    """(B, 4), the last 3 observations (B, 3, 4) from old to new, start (B,) -> (B, 2) within 1, the stack anew."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Linear(12, 2)
+
+    def forward(
+        self, obs: torch.Tensor, frames: torch.Tensor, start: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        frames = torch.cat([put_back(frames, start)[:, 1:], obs.unsqueeze(1)], dim=1)
+        return torch.tanh(self.net(frames.flatten(1))), frames
+
+
 def masked(scores: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """The best choice among those that are allowed; among all if none is."""
     none = ~mask.any(dim=1, keepdim=True)
@@ -163,6 +177,12 @@ def counter() -> Stepping:
     return Stepping(Counter().eval(), unbounded(4), Discrete(3), (*before, START), after)
 
 
+def stack() -> Stepping:
+    torch.manual_seed(9)
+    before, after = states((3, 4))
+    return Stepping(Stack().eval(), unbounded(4), Box.uniform(-1, 1, (2,)), (*before, START), after)
+
+
 def masked_choices() -> Stepping:
     torch.manual_seed(7)
     inputs = (
@@ -179,4 +199,4 @@ def sampled() -> Stepping:
     return Stepping(Sampled().eval(), unbounded(4), Box.uniform(-2, 2, (2,)), (noise,))
 
 
-STEPPING = {make.__name__: make for make in (lstm, counter, masked_choices, sampled)}
+STEPPING = {make.__name__: make for make in (lstm, counter, stack, masked_choices, sampled)}

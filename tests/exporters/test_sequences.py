@@ -56,9 +56,8 @@ def test_without_memory_there_are_no_sequences() -> None:
 @pytest.mark.parametrize("pixels", [84, 400])
 def test_large_states_take_fewer_rows_and_steps(pixels: int) -> None:
     from rlpipe.exporters.observations import observations
-    from rlpipe.exporters.signature import Signature
+    from rlpipe.exporters.signature import Signature, signature_of
     from rlpipe.snapshot.spaces import Box, Discrete
-    from rlpipe.exporters.signature import signature_of
     from tests.exporters.memory_graphs import START, states
 
     space = Box.uniform(0, 255, (pixels, pixels, 1), "uint8")
