@@ -17,6 +17,7 @@ import numpy as np
 
 from rlpipe.exporters import replay
 from rlpipe.exporters.checked import checked
+from rlpipe.exporters.contract import Declared
 from rlpipe.exporters.sequences import Episodes, initial
 from rlpipe.exporters.signature import Array
 from rlpipe.exporters.target import Arrays, Target
@@ -34,6 +35,7 @@ class Extras:
     Attributes:
         signature: The inputs of the signature as JSON, for the check that goes before the artifact.
         cases: Name -> feeds that have to be refused.
+        declared: Name -> feeds whose outcome is declared.
         golden: Rows of the feeds for one more call, or none.
         episodes: What it is given in a run of many steps, or None.
         measures: Whether latency and rates are measured.
@@ -41,6 +43,7 @@ class Extras:
 
     signature: Sequence[Any] = ()
     cases: Mapping[str, Arrays] = field(default_factory=dict)
+    declared: Mapping[str, Declared] = field(default_factory=dict)
     golden: Sequence[int] = ()
     episodes: Episodes | None = None
     measures: bool = False
@@ -89,11 +92,11 @@ def replay_artifact(
     with tempfile.TemporaryDirectory(prefix="replay-") as made:
         folder = Path(made)
         arrays = {str(index): array for index, array in enumerate(feeds.values())}
-        cases = []
-        for number, (name, fed) in enumerate(extras.cases.items()):
-            keys = {tensor: f"case{number}-{index}" for index, tensor in enumerate(fed)}
-            arrays.update({keys[tensor]: array for tensor, array in fed.items()})
-            cases.append({"name": name, "arrays": list(keys.items())})
+        cases = [{"name": name, "arrays": _put(arrays, fed)} for name, fed in extras.cases.items()]
+        declared = [
+            {"name": name, "outcome": case.outcome, "arrays": _put(arrays, case.feeds), "like": _put(arrays, case.like)}
+            for name, case in extras.declared.items()
+        ]
         run = _run(extras.episodes, arrays)
         job = {
             "source": textwrap.dedent(inspect.getsource(target.load)),
@@ -104,6 +107,7 @@ def replay_artifact(
             "calls": [list(call) for call in calls],
             "golden": list(extras.golden),
             "cases": cases,
+            "declared": declared,
             "episodes": run,
             "signature": list(extras.signature),
             "measures": extras.measures,
@@ -116,17 +120,22 @@ def replay_artifact(
         return _collected(folder, said, has_golden=bool(extras.golden))
 
 
+def _put(arrays: dict[str, Array], fed: Arrays) -> list[tuple[str, str]]:
+    """(name, key) of arrays that are put to the others."""
+    keys = {name: f"{len(arrays)}-{index}" for index, name in enumerate(fed)}
+    arrays.update({keys[name]: array for name, array in fed.items()})
+    return list(keys.items())
+
+
 def _run(episodes: Episodes | None, arrays: dict[str, Array]) -> dict[str, Any] | None:
     """The job of a run of many steps; its arrays are put to the others."""
     if episodes is None:
         return None
     signature = episodes.signature
     states = initial(signature.of_kind("state"), episodes.starts.shape[1])
-    keys = {name: f"episode-{name}" for name in (*episodes.inputs, *states)}
-    arrays.update({keys[name]: array for name, array in (*episodes.inputs.items(), *states.items())})
     return {
-        "inputs": [(name, keys[name]) for name in episodes.inputs],
-        "states": [(name, keys[name]) for name in states],
+        "inputs": _put(arrays, episodes.inputs),
+        "states": _put(arrays, states),
         "order": [spec.name for spec in signature.inputs],
         "memory": signature.memory,
     }

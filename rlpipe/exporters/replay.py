@@ -64,6 +64,10 @@ def run(job: dict[str, Any], folder: Path, report: dict[str, Any]) -> None:
     for case in job["cases"]:
         fed = {name: arrays[key] for name, key in case["arrays"]}
         report["contract"][case["name"]] = {"file": outcome(step, fed), "checked": outcome(guarded, fed)}
+    for case in job["declared"]:
+        pair = [{name: arrays[key] for name, key in case[side]} for side in ("arrays", "like")]
+        found = {name: likeness(one, pair, case["outcome"]) for name, one in (("file", step), ("checked", guarded))}
+        report["contract"][case["name"]] = found
     report.update(stage="done")
     write(folder, report)
 
@@ -149,6 +153,17 @@ def outcome(step: Any, feeds: dict[str, Any]) -> str:
         return f"refuses: {type(error).__name__}: {said[0] if said else ''}"[:200]
     real = [value for value in outputs if value.dtype.kind == "f"]
     return "answers NaN" if real and all(np.isnan(value).any() for value in real) else "answers"
+
+
+def likeness(step: Any, pair: Any, text: str) -> str:
+    """Whether two feeds lead to the same: the text if they do."""
+    import numpy as np
+
+    try:
+        one, other = (list(step(feeds).values()) for feeds in pair)
+    except Exception as error:  # noqa: BLE001 - any error is a refusal
+        return f"refuses: {type(error).__name__}: {error}"[:200]
+    return text if all(map(np.array_equal, one, other)) else "answers otherwise"
 
 
 def rows_of(feeds: dict[str, Any], rows: Any) -> dict[str, Any]:

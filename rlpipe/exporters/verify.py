@@ -11,7 +11,7 @@ import numpy as np
 
 from rlpipe.exporters.compare import Answers, Tolerance, compare
 from rlpipe.exporters.compare_episodes import EpisodeFindings, compare_episodes, draws
-from rlpipe.exporters.contract import judge, wrong_feeds
+from rlpipe.exporters.contract import declared_feeds, judge, wrong_feeds
 from rlpipe.exporters.fresh_process import Extras, Replayed, replay_artifact
 from rlpipe.exporters.levels import Level
 from rlpipe.exporters.reference import Reference
@@ -97,6 +97,7 @@ def verify(
     extras = Extras(
         signature=[spec.to_json() for spec in signature.inputs],
         cases=wrong_feeds(signature, truth.observations.arrays),
+        declared=declared_feeds(signature, truth.observations.arrays),
         golden=tuple(map(int, golden_rows)),
         episodes=truth.episodes,
         measures=bool(len(golden_rows)),

@@ -105,7 +105,8 @@ def test_where_the_policy_gives_no_number_a_row_is_left() -> None:
 def test_draws_are_whole_runs_of_the_policy() -> None:
     example = lstm()
     run = run_of(example)
-    short = Episodes(*({name: array[:20] for name, array in side.items()} for side in (run.inputs, run.outputs)), run.signature)  # fmt: skip
+    inputs, outputs = ({name: array[:20] for name, array in side.items()} for side in (run.inputs, run.outputs))
+    short = Episodes(inputs, outputs, run.signature)
     perturb = draws(short, example.compute, perturbed)
     rows = np.array([0, 80, 159])
     found = list(perturb(rows, 1e-4))
@@ -113,4 +114,4 @@ def test_draws_are_whole_runs_of_the_policy() -> None:
     own = flat(short.outputs)["state.1.next"][rows]
     gaps = [np.abs(one["state.1.next"] - own).max() for one in found]
     assert 0 < max(gaps) < 0.1
-    assert list(perturb(rows, 1e-4))[0]["action"].tolist() == found[0]["action"].tolist()
+    assert next(iter(perturb(rows, 1e-4)))["action"].tolist() == found[0]["action"].tolist()
