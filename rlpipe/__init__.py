@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rlpipe import errors
     from rlpipe.algorithms.algorithm import Algorithm
+    from rlpipe.algorithms.learner import Learner
+    from rlpipe.algorithms.training_spec import TrainingSpec
     from rlpipe.checkpoint.checkpointable import Checkpointable
     from rlpipe.modules.inference_only_api import InferenceOnlyAPI
     from rlpipe.modules.multi_rl_module import MultiRLModule, MultiRLModuleSpec
@@ -33,6 +35,7 @@ __all__ = [
     "Algorithm",
     "Checkpointable",
     "InferenceOnlyAPI",
+    "Learner",
     "MultiRLModule",
     "MultiRLModuleSpec",
     "Policy",
@@ -43,6 +46,7 @@ __all__ = [
     "Snapshot",
     "Spec",
     "TorchModule",
+    "TrainingSpec",
     "__version__",
     "errors",
     "export",
@@ -58,6 +62,7 @@ _HOME = MappingProxyType(
         "Algorithm": "rlpipe.algorithms.algorithm",
         "Checkpointable": "rlpipe.checkpoint.checkpointable",
         "InferenceOnlyAPI": "rlpipe.modules.inference_only_api",
+        "Learner": "rlpipe.algorithms.learner",
         "MultiRLModule": "rlpipe.modules.multi_rl_module",
         "MultiRLModuleSpec": "rlpipe.modules.multi_rl_module",
         "Policy": "rlpipe.policies.policy",
@@ -68,6 +73,7 @@ _HOME = MappingProxyType(
         "Snapshot": "rlpipe.snapshot.snapshot",
         "Spec": "rlpipe.snapshot.spec",
         "TorchModule": "rlpipe.modules.torch.torch_module",
+        "TrainingSpec": "rlpipe.algorithms.training_spec",
         "export": "rlpipe.pipeline.api",
         "get_checkpoint_info": "rlpipe.pipeline.api",
         "restore": "rlpipe.pipeline.api",

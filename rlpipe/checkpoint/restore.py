@@ -24,10 +24,12 @@ class RestoreReport:
     Attributes:
         restored: Full keys of the entries that were set, sorted.
         kept: Full keys of the entries that were left as they were, sorted.
+        notes: What else the caller should know, in words.
     """
 
     restored: tuple[str, ...]
     kept: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
 
 def snapshot_of(obj: Restorable) -> Snapshot:
