@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rlpipe import errors
     from rlpipe.algorithms.algorithm import Algorithm
     from rlpipe.algorithms.learner import Learner
+    from rlpipe.algorithms.runner import EnvRunner
     from rlpipe.algorithms.training_spec import TrainingSpec
     from rlpipe.checkpoint.checkpointable import Checkpointable
     from rlpipe.modules.inference_only_api import InferenceOnlyAPI
@@ -34,6 +35,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Algorithm",
     "Checkpointable",
+    "EnvRunner",
     "InferenceOnlyAPI",
     "Learner",
     "MultiRLModule",
@@ -61,6 +63,7 @@ _HOME = MappingProxyType(
     {
         "Algorithm": "rlpipe.algorithms.algorithm",
         "Checkpointable": "rlpipe.checkpoint.checkpointable",
+        "EnvRunner": "rlpipe.algorithms.runner",
         "InferenceOnlyAPI": "rlpipe.modules.inference_only_api",
         "Learner": "rlpipe.algorithms.learner",
         "MultiRLModule": "rlpipe.modules.multi_rl_module",

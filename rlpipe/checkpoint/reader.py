@@ -81,6 +81,20 @@ def _read(path: Path, selection: Selection, arrays: When) -> Snapshot:
     return _with_arrays(described) if arrays == "verify" else described
 
 
+def read_own(path: str | os.PathLike[str]) -> Snapshot:
+    """Read one component without what is in it; no manifest below it is opened.
+
+    Raises:
+        CheckpointError: See `read_checkpoint`.
+    """
+
+    def read(directory: Path) -> Snapshot:
+        alone = open_tree(directory, lambda _: False)
+        return _snapshot(alone, {alone.path: _read_component(alone)})
+
+    return steadily(Path(path), read)
+
+
 def find_component(path: str | os.PathLike[str], names: str) -> Path:
     """The directory of a component inside a checkpoint.
 
