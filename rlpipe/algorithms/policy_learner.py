@@ -62,7 +62,7 @@ class PolicyLearner(Checkpointable):
 
     def adopt(self, policy: Policy) -> None:
         """Train this policy from now on, with a fresh optimizer."""
-        self.policy = policy
+        self.policy, self._copy = policy, OwnCopy(policy)
         self.named = named_parameters(policy.module)
         self.optimizer = self.training.build_optimizer(self.named, trust=self.trust)
         self.scheduler = self.training.build_scheduler(self.optimizer, trust=self.trust)
@@ -137,7 +137,7 @@ class PolicyLearner(Checkpointable):
 
     def get_checkpointable_components(self) -> list[tuple[str, Restorable]]:
         """The policy, with a copy of its own on disk."""
-        return [(POLICY, OwnCopy(self.policy))]
+        return [(POLICY, self._copy)]
 
     def get_spec(self) -> Spec:
         """See `Restorable`."""

@@ -76,6 +76,13 @@ class PolicyMapping:
                     known=ids,
                 )
 
+    def only(self, ids: Collection[str]) -> PolicyMapping | None:
+        """What is left of the mapping among some of its policies; a lone one acts for all that have none."""
+        if self.function is not None:
+            return self
+        patterns = {agent: policy_id for agent, policy_id in self.patterns.items() if policy_id in ids}
+        return PolicyMapping(patterns) if patterns else PolicyMapping.of(None, ids)
+
     def policy_id(self, agent: str, ids: Collection[str]) -> str:
         """The policy that acts for an agent.
 

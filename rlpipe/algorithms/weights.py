@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rlpipe.checkpoint.following import quietly
 from rlpipe.checkpoint.restore import snapshot_of
 from rlpipe.modules.torch.probing import place_of
 from rlpipe.modules.torch.trial import trial
@@ -69,7 +70,7 @@ def set_acting(policy: Policy, weights: Mapping[str, Any]) -> None:
     Raises:
         StateMismatchError: They are of another policy; nothing was changed.
     """
-    with trial(place_of(policy.module)):
+    with trial(place_of(policy.module)), quietly():
         policy.set_state(completed(policy, weights))
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from weakref import WeakKeyDictionary, WeakMethod
 
 from rlpipe.checkpoint.restorable import Restorable
 
 _FOLLOWERS: WeakKeyDictionary[Restorable, list[WeakMethod[Callable[[], None]]]] = WeakKeyDictionary()
+
+
+_QUIET: ContextVar[bool] = ContextVar("quiet", default=False)
 
 
 def follow(component: Restorable, method: Callable[[], None]) -> None:
@@ -21,8 +26,20 @@ def follow(component: Restorable, method: Callable[[], None]) -> None:
     _FOLLOWERS[component] = followers
 
 
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Inside, nobody is told: a copy is brought in step, which is no restore."""
+    token = _QUIET.set(True)
+    try:
+        yield
+    finally:
+        _QUIET.reset(token)
+
+
 def tell(components: Iterable[Restorable]) -> None:
     """Call those who follow any of these components, each once."""
+    if _QUIET.get():
+        return
     called: list[Callable[[], None]] = []
     for component in components:
         for reference in _FOLLOWERS.get(component, []):
