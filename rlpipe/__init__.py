@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rlpipe import errors
     from rlpipe.algorithms.algorithm import Algorithm
+    from rlpipe.algorithms.learner import Learner
+    from rlpipe.algorithms.runner import EnvRunner
+    from rlpipe.algorithms.training_spec import TrainingSpec
     from rlpipe.checkpoint.checkpointable import Checkpointable
     from rlpipe.modules.inference_only_api import InferenceOnlyAPI
     from rlpipe.modules.multi_rl_module import MultiRLModule, MultiRLModuleSpec
@@ -32,7 +35,9 @@ __version__ = "0.1.0"
 __all__ = [
     "Algorithm",
     "Checkpointable",
+    "EnvRunner",
     "InferenceOnlyAPI",
+    "Learner",
     "MultiRLModule",
     "MultiRLModuleSpec",
     "Policy",
@@ -43,6 +48,7 @@ __all__ = [
     "Snapshot",
     "Spec",
     "TorchModule",
+    "TrainingSpec",
     "__version__",
     "errors",
     "export",
@@ -57,7 +63,9 @@ _HOME = MappingProxyType(
     {
         "Algorithm": "rlpipe.algorithms.algorithm",
         "Checkpointable": "rlpipe.checkpoint.checkpointable",
+        "EnvRunner": "rlpipe.algorithms.runner",
         "InferenceOnlyAPI": "rlpipe.modules.inference_only_api",
+        "Learner": "rlpipe.algorithms.learner",
         "MultiRLModule": "rlpipe.modules.multi_rl_module",
         "MultiRLModuleSpec": "rlpipe.modules.multi_rl_module",
         "Policy": "rlpipe.policies.policy",
@@ -68,6 +76,7 @@ _HOME = MappingProxyType(
         "Snapshot": "rlpipe.snapshot.snapshot",
         "Spec": "rlpipe.snapshot.spec",
         "TorchModule": "rlpipe.modules.torch.torch_module",
+        "TrainingSpec": "rlpipe.algorithms.training_spec",
         "export": "rlpipe.pipeline.api",
         "get_checkpoint_info": "rlpipe.pipeline.api",
         "restore": "rlpipe.pipeline.api",

@@ -1,4 +1,4 @@
-"""The root of a checkpoint: an algorithm and its policies."""
+"""The root of a checkpoint: policies, what trains them, and what lets them act."""
 
 from __future__ import annotations
 
@@ -7,11 +7,23 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from rlpipe.algorithms.algorithm_reader import EVALUATION, LEARNER, MAPPING, RUNNER, chosen_ids, read_algorithm
+from rlpipe.algorithms.collected import Samples
+from rlpipe.algorithms.env_runner import Episode
+from rlpipe.algorithms.learner import Learner
+from rlpipe.algorithms.policy_mapping import Given, PolicyMapping
+from rlpipe.algorithms.runner import EnvRunner
+from rlpipe.algorithms.runner_group import RunnerGroup
+from rlpipe.algorithms.training_spec import TrainingSpec
+from rlpipe.algorithms.weights import Transfer, completed, reduced
 from rlpipe.checkpoint.checkpointable import Checkpointable
-from rlpipe.checkpoint.classes import class_path_of
-from rlpipe.checkpoint.reader import When
+from rlpipe.checkpoint.classes import class_path_of, resolve_class
+from rlpipe.checkpoint.following import everything_in, follow
+from rlpipe.checkpoint.reader import When, read_manifest
 from rlpipe.checkpoint.restorable import Restorable
+from rlpipe.checkpoint.restore import build
 from rlpipe.checkpoint.steady import steadily
+from rlpipe.errors import SelectionError, SpecError, listed
 from rlpipe.modules.multi_rl_module import MultiRLModule
 from rlpipe.modules.torch.tying import tie
 from rlpipe.policies.policy import Policy
@@ -21,19 +33,50 @@ from rlpipe.snapshot.snapshot import Role
 from rlpipe.snapshot.spec import Spec
 from rlpipe.snapshot.state import State
 
+_COUNTERS = ("env_steps", "episodes", "updates")
+_RUNNERS = "num_env_runners"
+
 
 class Algorithm(Checkpointable):
-    """Holds policies under their ids. The names are RLlib's.
+    """Holds policies under their ids, and perhaps a learner and runners for them. The names are RLlib's.
+
+    The learner trains these very policies. Runners have copies of what acts in them, which are brought in step by
+    `update`, `sync`, and every restore into the algorithm or into anything in it.
 
     Args:
         policies: A container of policies, or id -> policy.
+        learner: What trains them, or some of them; made of these policies.
+        env_runner: What lets them act; made of policies of these ids.
+        num_env_runners: How many of it.
+        evaluation_runner: What lets them act for `evaluate`; None for the first runner.
+        policy_mapping_fn: Agent or glob -> policy id, or a function; None leaves it to the runner.
 
     Raises:
         IdError: An id that cannot name a directory.
+        SpecError: The learner trains other policies.
+        SelectionError: The mapping names a policy that is not there.
     """
 
-    def __init__(self, policies: MultiRLModule | Mapping[str, Policy]) -> None:
+    def __init__(
+        self,
+        policies: MultiRLModule | Mapping[str, Policy],
+        *,
+        learner: Learner | None = None,
+        env_runner: EnvRunner | None = None,
+        num_env_runners: int = 1,
+        evaluation_runner: EnvRunner | None = None,
+        policy_mapping_fn: Given = None,
+    ) -> None:
         self.policies = policies if isinstance(policies, MultiRLModule) else MultiRLModule(policies)
+        self.learner = learner
+        self.runners = None if env_runner is None else RunnerGroup(env_runner, num_env_runners)
+        self.evaluation = None if evaluation_runner is None else RunnerGroup(evaluation_runner)
+        self.counters = dict.fromkeys(_COUNTERS, 0)
+        self.mapping: PolicyMapping | None = None
+        self._require_same_policies()
+        if policy_mapping_fn is not None:
+            self.set_policy_mapping(policy_mapping_fn)
+        self._follow()
 
     def get_policy(self, policy_id: str) -> Policy:
         """The policy of an id.
@@ -44,36 +87,216 @@ class Algorithm(Checkpointable):
         policy: Policy = self.policies[policy_id]
         return policy
 
+    @property
+    def policies_to_train(self) -> tuple[str, ...]:
+        """Ids of the policies that `update` trains."""
+        return () if self.learner is None else self.learner.policies_to_train
+
+    def set_policy_mapping(self, policy_mapping_fn: Given, *, trust: tuple[str, ...] = ()) -> None:
+        """Say which policy acts for which agent.
+
+        Raises:
+            SelectionError: It names a policy that is not there.
+        """
+        self.mapping = PolicyMapping.of(policy_mapping_fn, self.policies.keys(), trust=trust)
+        for group in self._groups():
+            group.set_mapping(self.mapping)
+
+    def sample(self, n: int) -> Samples:
+        """Let the policies explore for `n` steps; see `EnvRunner.sample`. Statistics reach all who use them.
+
+        Raises:
+            SpecError: There is no runner.
+        """
+        runners = self._required(self.runners, "env_runner")
+        before = [(runner.env_steps, runner.episode_count) for runner in runners.runners]
+        found: Samples = runners.sample(n)
+        for (steps, episodes), runner in zip(before, runners.runners, strict=True):
+            self.counters["env_steps"] += runner.env_steps - steps
+            self.counters["episodes"] += runner.episode_count - episodes
+        runners.share_statistics(self.policies)
+        if self.evaluation is not None:
+            self.evaluation.set_weights(self.get_weights(inference_only=True))
+        return found
+
+    def update(self, batches: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+        """A step of training for each policy that has a batch; see `Learner.update`. The runners get the new weights.
+
+        Raises:
+            SpecError: There is no learner.
+        """
+        learner = self._required(self.learner, "learner")
+        losses: dict[str, float] = learner.update(batches)
+        self.counters["updates"] += 1
+        self.sync()
+        return losses
+
+    def evaluate(self, n: int, *, policy_id: str | None = None, max_steps: int | None = None) -> list[Episode]:
+        """`n` episodes without chance; see `EnvRunner.evaluate`.
+
+        Raises:
+            SpecError: There is no runner.
+        """
+        group = self._required(self.evaluation or self.runners, "env_runner or evaluation_runner")
+        episodes: list[Episode] = group.first.evaluate(n, policy_id=policy_id, max_steps=max_steps)
+        return episodes
+
+    def sync(self) -> dict[str, Transfer]:
+        """Send the runners what acts in the policies; says how much that was."""
+        found = {name: reduced(policy) for name, policy in self.policies.items()} if self._groups() else {}
+        for group in self._groups():
+            group.set_weights({name: weights for name, (weights, _) in found.items()})
+        return {name: transfer for name, (_, transfer) in found.items()}
+
+    def get_weights(
+        self, policy_ids: Collection[str] | None = None, *, inference_only: bool = False
+    ) -> dict[str, State]:
+        """Policy id -> a copy of its weights.
+
+        Raises:
+            SelectionError: A policy that is not there.
+        """
+        policies = {name: self.get_policy(name) for name in (self.policies if policy_ids is None else policy_ids)}
+        if inference_only:
+            return {name: reduced(policy)[0] for name, policy in policies.items()}
+        return {name: policy.get_state() for name, policy in policies.items()}
+
+    def set_weights(self, weights: Mapping[str, State]) -> None:
+        """Put weights into policies, whole ones or what acts; everything is checked first, and the runners follow.
+
+        Raises:
+            SelectionError: A policy that is not there.
+            StateMismatchError: Weights of another policy.
+        """
+        self.set_state({CONTAINER: {name: completed(self.get_policy(name), state) for name, state in weights.items()}})
+
+    def add_policy(
+        self,
+        policy_id: str,
+        spec: PolicySpec,
+        *,
+        state: Mapping[str, Any] | None = None,
+        training: TrainingSpec | None = None,
+        policy_mapping_fn: Given = None,
+        trust: tuple[str, ...] = (),
+    ) -> Policy:
+        """Add a policy to everything.
+
+        Args:
+            policy_id: Its id.
+            spec: What it is.
+            state: What it has learnt; None for a fresh one.
+            training: How it is trained; None: it is not.
+            policy_mapping_fn: The new mapping; None keeps the old one.
+            trust: Patterns of class paths that may be imported beside rlpipe's.
+
+        Raises:
+            IdError: The id is taken, or cannot name a directory.
+            StateMismatchError: The state is not of the spec.
+        """
+        policy = spec.build(trust=trust) if state is None else Policy.from_state(state, spec, trust=trust)
+        learner = None if training is None else self._required(self.learner, "learner")
+        self.policies.add_rl_module(policy_id, policy)
+        if learner is not None and training is not None:
+            learner.add_policy(policy_id, policy, training, trust=trust)
+        for group in self._groups():
+            group.add_policy(policy_id, policy)
+        if policy_mapping_fn is not None:
+            self.set_policy_mapping(policy_mapping_fn, trust=trust)
+        self._follow()
+        return policy
+
+    def remove_policy(self, policy_id: str, *, policy_mapping_fn: Given = None) -> Policy:
+        """Take a policy out of everything; gives it.
+
+        Raises:
+            SelectionError: There is none, or the mapping still leads to it.
+        """
+        self.get_policy(policy_id)
+        left = [name for name in self.policies if name != policy_id]
+        mapping = PolicyMapping.of(policy_mapping_fn or self.mapping, left)
+        policy: Policy = self.policies.remove_rl_module(policy_id)
+        if self.learner is not None and policy_id in self.learner:
+            self.learner.remove_policy(policy_id)
+        for group in self._groups():
+            group.remove_policy(policy_id)
+        if self.mapping is not None or policy_mapping_fn is not None:
+            self.set_policy_mapping(mapping)
+        return policy
+
     @classmethod
     def from_checkpoint(
         cls,
         path: str | os.PathLike[str],
         policy_ids: Collection[str] | None = None,
+        policy_mapping_fn: Given = None,
+        policies_to_train: Collection[str] | None = None,
         *,
+        num_env_runners: int | None = None,
+        env: str | None = None,
+        hyperparameters: Mapping[str, Any] | None = None,
         device: str = "cpu",
         trust: tuple[str, ...] = (),
     ) -> Self:
-        """The algorithm of a checkpoint, with all of its policies or some.
+        """The algorithm of a checkpoint, with all of its policies or some; wrong arguments are told before it is read.
 
         Args:
-            path: A checkpoint of an algorithm.
+            path: A checkpoint of an algorithm; with `policy_ids` also of a container.
             policy_ids: Ids or globs; only the files of these policies are opened. None for all.
+            policy_mapping_fn: Which policy acts for which agent from now on; None for what is left of the saved one.
+            policies_to_train: Ids of those that are trained from now on; None for the saved ones.
+            num_env_runners: How many runners; None for as many as there were.
+            env: Another environment for the runners; None for the saved one.
+            hyperparameters: Settings of the optimizers that take the place of the saved ones, such as {"lr": 1e-4}.
             device: Where they live; on "meta" no array is read.
-            trust: Classes that the caller vouches for.
+            trust: Classes and functions that the caller vouches for.
 
         Raises:
             CheckpointError: There is no checkpoint, or it is damaged.
-            SelectionError: An id that is not there.
+            ConfigError: An empty list.
+            SelectionError: An id that is not there, in any of the arguments.
             TieError: A chosen policy shares arrays with something that is not chosen.
         """
-        if policy_ids is None:
-            return super().from_checkpoint(path, device=device, trust=trust)
         when: When = "none" if device == "meta" else "later"
+        trusted = (*trust, class_path_of(cls))
+        manifest = read_manifest(path)
+        if CONTAINER not in manifest.children and policy_ids is not None:
+            tree = steadily(Path(path), lambda directory: read_policies(directory, policy_ids, arrays=when))
+            return cls(build_policies(tree, device=device, trust=trust), policy_mapping_fn=policy_mapping_fn)
+        resolve_class(manifest.spec.class_path, cls, trust=trusted, where=str(path))
+        ids = chosen_ids(path, policy_ids, policies_to_train)
+        mapping = None if policy_mapping_fn is None else PolicyMapping.of(policy_mapping_fn, ids, trust=trust)
+        wanted = None if policy_ids is None else ids
 
-        def read_and_build(directory: Path) -> dict[str, Any]:
-            return build_policies(read_policies(directory, policy_ids, arrays=when), device=device, trust=trust)
+        def read_and_build(directory: Path) -> Any:
+            return build(read_algorithm(directory, wanted, arrays=when), device=device, trust=trusted)
 
-        return cls(steadily(Path(path), read_and_build))
+        made: Self = steadily(Path(path), read_and_build)
+        made._change(mapping, policies_to_train, num_env_runners, env, hyperparameters)
+        return made
+
+    def _change(
+        self,
+        mapping: PolicyMapping | None,
+        policies_to_train: Collection[str] | None,
+        num_env_runners: int | None,
+        env: str | None,
+        hyperparameters: Mapping[str, Any] | None,
+    ) -> None:
+        """What a restored algorithm has that differs from the saved one."""
+        for policy in self.policies.values():
+            policy.module.eval()
+        if env is not None:
+            for group in self._groups():
+                group.first.env = env
+        if self.runners is not None and (num_env_runners is not None or env is not None):
+            self.runners = RunnerGroup(self.runners.first, num_env_runners or len(self.runners))
+        if mapping is not None:
+            self.set_policy_mapping(mapping)
+        if self.learner is not None and policies_to_train is not None:
+            self.learner.policies_to_train = tuple(policies_to_train)
+        if hyperparameters:
+            self._required(self.learner, "learner").set_hyperparameters(hyperparameters)
 
     @classmethod
     def from_state(
@@ -94,23 +317,32 @@ class Algorithm(Checkpointable):
         return algorithm
 
     def get_checkpointable_components(self) -> list[tuple[str, Restorable]]:
-        """The container of policies."""
-        return [(CONTAINER, self.policies)]
+        """The container of policies, and what else there is."""
+        found: list[tuple[str, Any]] = [(CONTAINER, self.policies), (LEARNER, self.learner)]
+        found += [
+            (RUNNER, self.runners and self.runners.first),
+            (EVALUATION, self.evaluation and self.evaluation.first),
+        ]
+        return [(name, part) for name, part in found if part is not None]
 
     def get_spec(self) -> Spec:
         """See `Restorable`."""
-        return Spec(class_path_of(type(self)))
+        options = {} if self.mapping is None else {MAPPING: self.mapping.to_json()}
+        if self.runners is not None:
+            options[_RUNNERS] = len(self.runners)
+        return Spec(class_path_of(type(self)), {}, options)
 
     def get_own_state(self) -> State:
-        """Nothing of its own."""
-        return {}
+        """The counters, where there is something that counts."""
+        return {"counters": dict(self.counters)} if self.learner is not None or self.runners is not None else {}
 
     def get_own_roles(self) -> Mapping[str, Role]:
         """See `Restorable`."""
-        return {}
+        return {f"counters/{name}": "training" for name in self.get_own_state().get("counters", {})}
 
     def set_own_state(self, state: State) -> None:
         """See `Restorable`."""
+        self.counters.update(state.get("counters", {}))
 
     def tie_components(self, ties: Sequence[Sequence[tuple[str, str]]]) -> None:
         """Let components share parameters again."""
@@ -119,5 +351,52 @@ class Algorithm(Checkpointable):
     @classmethod
     def build_from(cls, spec: Spec, children: Mapping[str, Any], *, device: str, trust: tuple[str, ...]) -> Self:
         """See `Restorable`."""
-        del spec, device, trust
-        return cls(children[CONTAINER])
+        del device
+        learner: Learner | None = children.get(LEARNER)
+        for policy_id in () if learner is None else learner.policies:
+            learner[policy_id].adopt(children[CONTAINER][policy_id])
+        made = cls(
+            children[CONTAINER],
+            learner=learner,
+            env_runner=children.get(RUNNER),
+            num_env_runners=spec.options.get(_RUNNERS, 1),
+            evaluation_runner=children.get(EVALUATION),
+        )
+        if spec.options.get(MAPPING) is not None:
+            made.set_policy_mapping(spec.options[MAPPING], trust=trust)
+        return made
+
+    def _groups(self) -> list[RunnerGroup]:
+        return [group for group in (self.runners, self.evaluation) if group is not None]
+
+    def _required(self, part: Any, name: str) -> Any:
+        if part is not None:
+            return part
+        raise SpecError(f"this algorithm has no {name}", expected=f"one that was made with {name}=", found="none")
+
+    def _require_same_policies(self) -> None:
+        trained = {} if self.learner is None else self.learner.policies
+        if strange := [name for name, policy in trained.items() if policy is not dict(self.policies.items()).get(name)]:
+            raise SpecError(
+                f"the learner trains other policies under {listed(strange)}",
+                expected="the very policies of the algorithm",
+                found="others of these ids, or none",
+                fix="make the learner of the same policies",
+            )
+        for group in self._groups():
+            for name in group.first.policies.keys() ^ self.policies.keys():
+                raise SelectionError(
+                    f"the runner and the algorithm do not both have the policy {name!r}",
+                    pattern=name,
+                    known=self.policies.keys(),
+                )
+
+    def _follow(self) -> None:
+        """Hear of every restore into anything in here."""
+        for component in everything_in(self):
+            follow(component, self._come_in_step)
+            if isinstance(component, Policy):
+                follow(component.module, self._come_in_step)
+
+    def _come_in_step(self) -> None:
+        self.sync()

@@ -63,6 +63,17 @@ def make_env(env_id: str) -> gymnasium.Env[Any, Any]:
         ) from error
 
 
+def make_vector_env(env_id: str, count: int) -> gymnasium.vector.VectorEnv[Any, Any, Any]:
+    """That many environments of an id, stepped together; one whose episode ends begins again with the next step.
+
+    Raises:
+        ConfigError: There is no such environment, or it lacks a package.
+    """
+    from gymnasium.vector import SyncVectorEnv
+
+    return SyncVectorEnv([lambda: make_env(env_id)] * count)
+
+
 def spaces_of(env: gymnasium.Env[Any, Any]) -> EnvSpaces:
     """An environment's spaces as rlpipe's.
 

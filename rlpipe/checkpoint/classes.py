@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 from rlpipe.errors import SpecError, UntrustedClassError
 from rlpipe.snapshot.moved import name_of_today
@@ -68,6 +69,43 @@ def resolve_class(path: str, base: type[Base], *, trust: tuple[str, ...] = (), w
             found=f"a subclass of {', '.join(each.__qualname__ for each in found.__bases__)}",
         )
     return found
+
+
+def resolve_callable(path: str, *, trust: tuple[str, ...] = (), where: str = "the spec") -> Callable[..., Any]:
+    """The function, or other callable, of a dotted path, imported if it is trusted; see `resolve_class`.
+
+    Raises:
+        UntrustedClassError: Nobody vouched for the path; nothing was imported.
+        SpecError: There is nothing there that can be called.
+    """
+    path = MOVED.get(path, path)
+    patterns = (_OWN, *trust, *_installed())
+    if not _is_trusted(path, patterns):
+        raise UntrustedClassError(path, trusted=patterns, where=where)
+    found: Any = _import(path, where)
+    if not callable(found):
+        raise SpecError(f"{where} names {path}, which cannot be called", expected="a function", found=repr(found)[:80])
+    home = f"{getattr(found, '__module__', '')}.{getattr(found, '__qualname__', '')}"
+    if fnmatchcase(path, _OWN) and not _is_trusted(home, patterns):
+        raise UntrustedClassError(home, trusted=patterns, where=where)
+    return cast("Callable[..., Any]", found)
+
+
+def callable_path_of(function: Callable[..., Any]) -> str:
+    """The dotted path of a function.
+
+    Raises:
+        SpecError: No path leads to it: it is a lambda, lies inside a function, or is no function.
+    """
+    path = f"{getattr(function, '__module__', None)}.{getattr(function, '__qualname__', None)}"
+    if "<" in path or path.endswith(".None") or path.startswith("None."):
+        raise SpecError(
+            f"{function!r} cannot be found again by its name",
+            expected="a function at the top of a module",
+            found=path,
+            fix="define it with def at the top of a module that can be imported",
+        )
+    return path
 
 
 def _is_trusted(path: str, patterns: tuple[str, ...]) -> bool:

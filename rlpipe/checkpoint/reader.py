@@ -82,6 +82,25 @@ def _read(path: Path, selection: Selection, arrays: When) -> Snapshot:
     return _with_arrays(described) if arrays == "verify" else described
 
 
+def read_own(path: str | os.PathLike[str], *, arrays: When = "verify") -> Snapshot:
+    """Read one component without what is in it; no manifest below it is opened.
+
+    Args:
+        path: Its directory.
+        arrays: See `read_checkpoint`.
+
+    Raises:
+        CheckpointError: See `read_checkpoint`.
+    """
+
+    def read(directory: Path) -> Snapshot:
+        alone = open_tree(directory, lambda _: False)
+        described = _snapshot(alone, shared_infos(alone, "described" if arrays == "none" else "placed"))
+        return _with_arrays(described) if arrays == "verify" else described
+
+    return steadily(Path(path), read)
+
+
 def find_component(path: str | os.PathLike[str], names: str) -> Path:
     """The directory of a component inside a checkpoint.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from rlpipe.checkpoint.classes import resolve_class
 from rlpipe.checkpoint.filling import Age, filling
 from rlpipe.checkpoint.fit import lacking_ties, require_fit, require_read, require_same_ties, ties_text
+from rlpipe.checkpoint.following import tell
 from rlpipe.checkpoint.restorable import Restorable
 from rlpipe.checkpoint.ties import tree_ties
 from rlpipe.errors import SpecError, TieError, listed
@@ -24,10 +25,12 @@ class RestoreReport:
     Attributes:
         restored: Full keys of the entries that were set, sorted.
         kept: Full keys of the entries that were left as they were, sorted.
+        notes: What else the caller should know, in words.
     """
 
     restored: tuple[str, ...]
     kept: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
 
 def snapshot_of(obj: Restorable) -> Snapshot:
@@ -112,6 +115,7 @@ def put(obj: Restorable, live: Snapshot, expected: Snapshot, patch: Snapshot, *,
     for target, state in [(each.target, each.filled()) for each in pending]:
         target.set_own_state(state)
     _set_metadata(obj, patch)
+    tell(each.target for each in pending)
     restored = {below(path, key) for path, part in walk(patch) for key in part.roles}
     everything = {below(path, key) for path, part in walk(live) for key in part.roles}
     return RestoreReport(tuple(sorted(restored)), tuple(sorted(everything - restored)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -12,7 +13,7 @@ from torch import nn
 from rlpipe.checkpoint.checkpointable import Checkpointable
 from rlpipe.checkpoint.classes import class_path_of, resolve_class
 from rlpipe.checkpoint.restorable import Restorable
-from rlpipe.errors import SelectionError, SpecError, listed
+from rlpipe.errors import IdError, SelectionError, SpecError, listed
 from rlpipe.modules.container_proof import Parts, network_of, require_needless
 from rlpipe.modules.inference_only_api import InferenceOnlyAPI
 from rlpipe.modules.inference_part import inference_part
@@ -73,10 +74,7 @@ class MultiRLModule(nn.Module, Checkpointable):
             removed = self.removable_attributes()
             self._aliases = module_state.aliases_of(self._own_state_dict(), removed)
             remove_attributes(self, removed)
-        if doubled := self._rl_modules.keys() & self.get_own_state().keys():
-            raise SpecError(
-                f"{listed(doubled)} names a module and a network", expected="different names", found="one name"
-            )
+        self._require_apart(self._rl_modules.keys())
 
     def setup(self) -> None:
         """Build the container's own networks, and let modules share layers."""
@@ -99,6 +97,54 @@ class MultiRLModule(nn.Module, Checkpointable):
 
     def __contains__(self, module_id: object) -> bool:
         return module_id in self._rl_modules
+
+    def add_rl_module(self, module_id: str, module: Any) -> None:
+        """Take in one more module or policy. What `setup` shared stays with the modules that it was given.
+
+        Torch's own `add_module` is for the container's networks.
+
+        Raises:
+            IdError: The id is taken, or cannot name a directory.
+            SpecError: It is the name of a network of the container.
+        """
+        if module_id in self._rl_modules:
+            raise IdError(f"there is a module {module_id!r}", expected="a new id", found=listed(self._rl_modules))
+        validate_ids([*self._rl_modules, module_id])
+        self._require_apart({module_id})
+        self._rl_modules[module_id] = module
+        self._networks.append(network_of(module))
+
+    def remove_rl_module(self, module_id: str) -> Any:
+        """Let go of a module; gives it. Layers that others share with it stay theirs.
+
+        Raises:
+            SelectionError: There is none.
+        """
+        module = self[module_id]
+        del self._rl_modules[module_id]
+        self._networks = nn.ModuleList(map(network_of, self._rl_modules.values()))
+        return module
+
+    def rename_rl_module(self, old: str, new: str) -> None:
+        """Give a module another id; it keeps its place.
+
+        Raises:
+            SelectionError: There is no module of the old id.
+            IdError: The new id is taken, or cannot name a directory.
+        """
+        self[old]
+        renamed = {new if name == old else name: module for name, module in self._rl_modules.items()}
+        if new != old and new in self._rl_modules:
+            raise IdError(f"there is a module {new!r}", expected="a new id", found=listed(self._rl_modules))
+        validate_ids(renamed)
+        self._require_apart({new})
+        self._rl_modules = renamed
+
+    def _require_apart(self, ids: AbstractSet[str]) -> None:
+        if doubled := ids & self.get_own_state().keys():
+            raise SpecError(
+                f"{listed(doubled)} names a module and a network", expected="different names", found="one name"
+            )
 
     def keys(self) -> KeysView[str]:
         """The ids."""

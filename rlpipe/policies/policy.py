@@ -153,6 +153,24 @@ class Policy(Checkpointable):
         self._follow_module()
         return self._graph
 
+    def running_graph(self) -> PolicyGraph:
+        """The graph that `compute_actions` runs: as `graph()`, with the trainers' precision where the device has it."""
+        self._follow_module()
+        return self._running
+
+    def get_statistics(self) -> State:
+        """A copy of the stages' statistics: stage type -> float64 arrays."""
+        return copied(self._statistics)
+
+    def set_statistics(self, statistics: State) -> None:
+        """Take over statistics of the observation stages, all of them.
+
+        Raises:
+            NormalizerError: Statistics that cannot normalise; nothing was changed.
+        """
+        self._use(*self._graphs_of(statistics))
+        self._statistics = copied(statistics)
+
     def _follow_module(self) -> None:
         if (place := place_of(self.module)) != self._place:
             self._place = place

@@ -140,7 +140,7 @@ def is_over(array: Any, tensor: torch.Tensor) -> bool:
 def tensor_of(array: Array) -> torch.Tensor:
     """A CPU tensor over the array's memory. It may be read-only memory: copy it, never write to it."""
     array = np.asarray(array)
-    extended = array.dtype.isbuiltin != 1
+    extended = array.dtype.isbuiltin == 2
     raw = array.view(f"u{array.dtype.itemsize}" if array.dtype.itemsize == 1 else "i2") if extended else array
     if any(stride < 0 for stride in raw.strides):
         raw = np.array(raw)

@@ -1,0 +1,84 @@
+"""Weights on their way from where policies are trained to where they act: reduced to what acts, and measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rlpipe.checkpoint.following import quietly
+from rlpipe.checkpoint.restore import snapshot_of
+from rlpipe.modules.torch.probing import place_of
+from rlpipe.modules.torch.trial import trial
+from rlpipe.policies.policy import Policy
+from rlpipe.snapshot.selection import Selection, select
+from rlpipe.snapshot.snapshot import Snapshot
+from rlpipe.snapshot.state import State, arrays, copied, entries, from_entries
+
+_INFERENCE = Selection(roles=frozenset({"inference"}), ties="untie")
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """Bytes of one policy's weights on their way.
+
+    Attributes:
+        full: Of all that the policy has learnt.
+        sent: Of what was sent; a tied array counts once.
+    """
+
+    full: int
+    sent: int
+
+    @property
+    def saved(self) -> float:
+        """Share of the bytes that did not have to be sent."""
+        return 1 - self.sent / self.full if self.full else 0.0
+
+    def __str__(self) -> str:
+        return f"{self.sent:,} of {self.full:,} bytes sent, {self.saved:.0%} saved"
+
+
+def reduced(policy: Policy) -> tuple[State, Transfer]:
+    """A copy of what of a policy acts, and how much that is."""
+    # What the module says of itself is proven when it is saved; between two steps there is no time for it.
+    with trial(place_of(policy.module)):
+        live = snapshot_of(policy)
+    acting = select(live, _INFERENCE)
+    return copied(acting.state), Transfer(_bytes(live), _bytes(acting))
+
+
+def _bytes(snapshot: Snapshot) -> int:
+    return sum({id(array): array.nbytes for array in arrays(snapshot.state).values()}.values())
+
+
+def slim_copy(policy: Policy, *, trust: tuple[str, ...] = ()) -> Policy:
+    """Another policy that has of this one what acts, on the same device; no random number is drawn for it."""
+    place = place_of(policy.module)
+    with trial(place):
+        spec = policy.spec.with_inference_only(inference_only=True)
+        made = Policy(spec, spec.module.build(device=str(place), trust=(*trust, *policy.module.trust)))
+    if place.type != "meta":
+        set_acting(made, reduced(policy)[0])
+    made.metadata = dict(policy.metadata)
+    return made
+
+
+def set_acting(policy: Policy, weights: Mapping[str, Any]) -> None:
+    """Put weights into a policy: all of them, or exactly what acts; of a full policy the rest stays.
+
+    Raises:
+        StateMismatchError: They are of another policy; nothing was changed.
+    """
+    with trial(place_of(policy.module)), quietly():
+        policy.set_state(completed(policy, weights))
+
+
+def completed(policy: Policy, weights: Mapping[str, Any]) -> State:
+    """Weights of a policy; where they are exactly what acts, with the policy's own training entries added."""
+    roles = policy.get_own_roles()
+    found = entries(dict(weights))
+    acting = {key for key, role in roles.items() if role == "inference"}
+    if found.keys() != acting or acting == roles.keys():
+        return dict(weights)
+    return from_entries(entries(policy.get_own_state()) | found)

@@ -1,0 +1,109 @@
+"""An older checkpoint goes into a live algorithm that went on; everything is in step at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlpipe.algorithms.algorithm import Algorithm
+from rlpipe.checkpoint.reader import read_checkpoint
+from rlpipe.checkpoint.restore import restore_into
+from rlpipe.snapshot.state import equal
+from tests.algorithms.whole import go, whole
+
+Way = Callable[[Algorithm, Path, dict[str, Any]], object]
+WHOLE: dict[str, Way] = {
+    "set_state": lambda made, path, state: made.set_state(state),
+    "restore_from_path": lambda made, path, state: made.restore_from_path(path),
+    "restore_into": lambda made, path, state: restore_into(made, read_checkpoint(path)),
+    "part by part": lambda made, path, state: [
+        made.restore_from_path(path / name, component=name)
+        for name in ("env_runner", "evaluation_runner", "learner", "policies")
+    ],
+}
+ONE: dict[str, Way] = {
+    "learner part": lambda made, path, state: made.restore_from_path(path / "learner/p1", component="learner/p1"),
+    "learner part alone": lambda made, path, state: made.learner["p1"].restore_from_path(path / "learner/p1"),  # type: ignore[index]
+    "policy of the learner": lambda made, path, state: made.restore_from_path(
+        path / "learner/p1/policy", component="learner/p1/policy"
+    ),
+    "policy": lambda made, path, state: made.restore_from_path(path / "policies/p1", component="policies/p1"),
+    "policy alone": lambda made, path, state: made.get_policy("p1").restore_from_path(path / "policies/p1"),
+    "policy's set_state": lambda made, path, state: made.get_policy("p1").set_state(state["policies"]["p1"]),
+    "part of a state": lambda made, path, state: made.set_state({"policies": {"p1": state["policies"]["p1"]}}),
+    "part of the learner's state": lambda made, path, state: made.set_state(
+        {"learner": {"p1": state["learner"]["p1"]}}
+    ),
+    "set_weights": lambda made, path, state: made.set_weights({"p1": state["policies"]["p1"]}),
+    "module's set_state": lambda made, path, state: made.get_policy("p1").module.set_state(_module(state)),
+}
+
+
+def _module(state: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in state["policies"]["p1"].items() if name != "observation"}
+
+
+def require_in_step(made: Algorithm) -> None:
+    assert made.runners is not None
+    assert made.evaluation is not None
+    for name, policy in made.policies.items():
+        acting = policy.get_state(inference_only=True)
+        for runner in (*made.runners.runners, *made.evaluation.runners):
+            assert equal(runner.policies[name].get_state(), acting)
+    assert made.learner is not None
+    for name, policy in made.learner.policies.items():
+        assert policy is made.get_policy(name)
+
+
+@pytest.fixture(name="saved")
+def _saved(tmp_path: Path) -> tuple[Algorithm, Path, dict[str, Any]]:
+    made = whole(runners=2)
+    go(made, 2)
+    path = Path(made.save_to_path(tmp_path / "a"))
+    state = made.get_state()
+    go(made, 2)
+    return made, path, state
+
+
+@pytest.mark.parametrize("way", WHOLE)
+def test_the_whole_is_where_it_was(saved: Any, way: str) -> None:
+    made, path, state = saved
+    assert not equal(made.get_state(), state)
+    WHOLE[way](made, path, state)
+    require_in_step(made)
+    found = made.get_state()
+    if way == "part by part":  # the root's own counters belong to none of the parts
+        found["counters"] = state["counters"]
+    assert equal(found, state)
+
+
+@pytest.mark.parametrize("way", ONE)
+def test_one_policy_is_where_it_was_and_the_rest_stays(saved: Any, way: str) -> None:
+    made, path, state = saved
+    later = made.get_state()
+    ONE[way](made, path, state)
+    require_in_step(made)
+    found = made.get_state()
+    wanted = state["policies"]["p1"]
+    if way == "module's set_state":
+        wanted = {**wanted, "observation": later["policies"]["p1"]["observation"]}
+    assert equal(found["policies"]["p1"], wanted)
+    assert equal(found["policies"]["p0"], later["policies"]["p0"])
+    assert equal(found["learner"]["p0"], later["learner"]["p0"])
+    assert equal(found["learner"]["p1"]["policy"], found["policies"]["p1"])
+
+
+def test_after_a_rollback_everything_repeats_itself(saved: Any) -> None:
+    made, path, _ = saved
+    made.restore_from_path(path)
+    first = go(made, 2)
+    state = made.get_state()
+    made.restore_from_path(path)
+    assert go(made, 2) == first
+    assert equal(made.get_state(), state)
+    restored = Algorithm.from_checkpoint(path, trust=("tests.algorithms.training.*",))
+    assert go(restored, 2) == first
+    assert equal(restored.get_state(), state)

@@ -1,0 +1,114 @@
+"""Losses, optimizers, policies and batches for the tests of this folder and of the conformance suites."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from rlpipe.algorithms.learner import Learner
+from rlpipe.algorithms.training_spec import TrainingSpec
+from rlpipe.modules.inference_only_api import InferenceOnlyAPI
+from rlpipe.modules.torch.ppo import PPOModule
+from rlpipe.modules.torch.rl_module import RLModule
+from rlpipe.policies.policy import Policy, PolicySpec
+from rlpipe.snapshot.spaces import Box, Discrete
+
+ROW = Box.uniform(-1, 1, (3,))
+TRUST = ("tests.algorithms.training.*",)
+SMALL = {"actor": {"type": "mlp", "hidden": [4]}, "critic": {"type": "mlp", "hidden": [4]}}
+
+
+def loss(module: Any, batch: Mapping[str, Any]) -> torch.Tensor:
+    """Cloning of actions, and a value that should be zero."""
+    outputs = module.forward_train(batch)
+    found = nn.functional.cross_entropy(outputs["logits"], batch["actions"])
+    return found + outputs["value"].square().mean() if "value" in outputs else found
+
+
+def noisy_loss(module: Any, batch: Mapping[str, Any]) -> torch.Tensor:
+    """As `loss`, with numbers of all generators in it."""
+    import random
+
+    noise = random.random() + float(np.random.random()) + torch.rand(())  # noqa: NPY002
+    return loss(module, batch) * (0.5 + noise)
+
+
+def no_loss(module: Any, batch: Mapping[str, Any]) -> torch.Tensor:
+    """Not a scalar."""
+    outputs: torch.Tensor = module.forward_train(batch)["logits"]
+    return outputs
+
+
+class Believing(torch.optim.Optimizer):
+    """Groups that hold lists of None and flags, and a step that is an int, as AdaBelief has them."""
+
+    def __init__(self, params: Iterable[Any], lr: float = 1e-2) -> None:
+        super().__init__(params, {"lr": lr, "buffer": [[None, None, None] for _ in range(2)], "rectify": True})
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is None:
+                    continue
+                state = self.state[parameter]
+                state.setdefault("step", 0)
+                state.setdefault("mean", torch.zeros_like(parameter))
+                state["step"] += 1
+                with torch.no_grad():
+                    state["mean"].lerp_(parameter.grad, 0.1)
+                    parameter.sub_(state["mean"], alpha=group["lr"])
+        return loss
+
+
+class Tied(RLModule, InferenceOnlyAPI):
+    """The value function reads the trunk under a name of its own."""
+
+    def setup(self) -> None:
+        self.trunk = nn.Linear(3, 4)
+        self.pi = nn.Linear(4, 2)
+        self.critic = nn.Sequential(self.trunk, nn.Tanh(), nn.Linear(4, 1))
+
+    def get_non_inference_attributes(self) -> list[str]:
+        return ["critic"]
+
+    def forward_inference(self, batch: Any) -> dict[str, torch.Tensor]:
+        return {"logits": self.pi(torch.tanh(self.trunk(batch["obs"])))}
+
+    def forward_train(self, batch: Any) -> dict[str, torch.Tensor]:
+        return {**self.forward_inference(batch), "value": self.critic(batch["obs"]).squeeze(1)}
+
+
+def spec(kind: Any = PPOModule, **options: Any) -> PolicySpec:
+    config = {"model_config": SMALL} if kind is PPOModule else {}
+    return PolicySpec.default(kind, ROW, Discrete(2), **{**config, **options})
+
+
+def policy(seed: int = 0, kind: Any = PPOModule, **options: Any) -> Policy:
+    torch.manual_seed(seed)
+    return spec(kind, **options).build()
+
+
+def batch(seed: int) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    return {"obs": rng.normal(size=(8, 3)).astype(np.float32), "actions": rng.integers(0, 2, 8)}
+
+
+def learner(training: TrainingSpec | None = None, *ids: str, kind: Any = PPOModule) -> Learner:
+    policies = {name: policy(index, kind) for index, name in enumerate(ids or ("p0",))}
+    return Learner.for_policies(policies, training or TrainingSpec(loss=loss), trust=TRUST)
+
+
+def step(made: Learner, first: int, count: int) -> list[dict[str, float]]:
+    """Updates with batches that follow from their number."""
+    return [
+        made.update({name: batch(100 * index + number) for index, name in enumerate(made.policies)})
+        for number in range(first, first + count)
+    ]
