@@ -73,6 +73,13 @@ class SourceConfig:
     path: str | None = None
     normalizer: str = "auto"
     policy_id: str | None = None
+    params: Any = None
+    activation: Any = None
+    clip_actions: Any = None
+    observation_names: Any = None
+    joint_names: Any = None
+    action_scale: Any = None
+    action_offset: Any = None
 
 
 @dataclass

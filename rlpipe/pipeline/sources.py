@@ -214,7 +214,7 @@ def _options(importer: importers.Importer, settings: SourceSettings) -> Any:
     known = {field.name for field in fields(importer.Options)}
     default = SourceSettings()
     given = {name: getattr(settings, name) for name in ("normalizer", "policy_id")}
-    given = {name: value for name, value in given.items() if value != getattr(default, name)}
+    given = {name: value for name, value in given.items() if value != getattr(default, name)} | dict(settings.hints)
     if unknown := given.keys() - known:
         raise ConfigError(
             f"this importer does not know source.{', source.'.join(sorted(unknown))}",
