@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -14,10 +15,38 @@ from rlpipe.snapshot.spec import Json
 
 OBSERVATION = "obs"
 ACTION = "action"
+STATE = "state"
+NEXT = ".next"
+"""`state.0.next` is what goes into `state.0` at the next step."""
+EPISODE_START = "episode_start"
+ACTION_MASK = "action_mask"
+NOISE = "noise"
+
+Kind: TypeAlias = Literal[
+    "observation", "state", "episode_start", "action_mask", "noise", "action", "next_state", "extra"
+]
+"""What a tensor is for.
+
+Inputs, in this order: observations; the memory that the policy carries through an episode, `state.<i>`; whether a row
+begins an episode, which puts its memory back to the beginning whatever `state.<i>` holds (bool, one for each row);
+which choices are allowed (bool, one for each choice of all parts); what a sampled action is drawn with. Outputs, in
+this order: actions; `state.<i>.next`; what else was asked for, such as `logits`.
+"""
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Bound: TypeAlias = float | tuple[float | None, ...] | None
 """One number for all elements, or one for each in C order with None where there is no bound; None: no bound at all."""
+
+_KINDS: MappingProxyType[str, Kind] = MappingProxyType(
+    {
+        OBSERVATION: "observation",
+        STATE: "state",
+        EPISODE_START: "episode_start",
+        ACTION_MASK: "action_mask",
+        NOISE: "noise",
+        ACTION: "action",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +59,7 @@ class TensorSpec:
         shape: Shape of one observation or action, without the batch.
         low: Where the space bounds it below.
         high: Where the space bounds it above.
+        distribution: Of noise: `normal` (mean 0, deviation 1) or `uniform` (between 0 and 1); else "".
     """
 
     name: str
@@ -37,6 +67,13 @@ class TensorSpec:
     shape: tuple[int, ...]
     low: Bound = None
     high: Bound = None
+    distribution: Literal["", "normal", "uniform"] = ""
+
+    @property
+    def kind(self) -> Kind:
+        """What it is for; the name says it."""
+        head = self.name.partition(".")[0]
+        return "next_state" if head == STATE and self.name.endswith(NEXT) else _KINDS.get(head, "extra")
 
     def to_json(self) -> dict[str, Json]:
         """Plain JSON; the batch is the first dimension of the shape."""
@@ -46,6 +83,8 @@ class TensorSpec:
             "shape": ["batch", *self.shape],
             "low": _bound_json(self.low),
             "high": _bound_json(self.high),
+            "kind": self.kind,
+            **({"distribution": self.distribution} if self.distribution else {}),
         }
 
     @classmethod
@@ -53,7 +92,14 @@ class TensorSpec:
         """The inverse of `to_json`."""
         shape = tuple(int(size) for size in value["shape"][1:])
         low, high = (tuple(bound) if isinstance(bound, list) else bound for bound in (value["low"], value["high"]))
-        return cls(name=str(value["name"]), dtype=str(value["dtype"]), shape=shape, low=low, high=high)
+        return cls(
+            name=str(value["name"]),
+            dtype=str(value["dtype"]),
+            shape=shape,
+            low=low,
+            high=high,
+            distribution=value.get("distribution", ""),
+        )
 
     def largest(self) -> Array:
         """(*shape) float64: the largest magnitude within the bounds, inf where there is none."""
@@ -71,6 +117,15 @@ class Signature:
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
+
+    def of_kind(self, *kinds: Kind) -> tuple[TensorSpec, ...]:
+        """The inputs and outputs of these kinds, in order."""
+        return tuple(spec for spec in (*self.inputs, *self.outputs) if spec.kind in kinds)
+
+    @property
+    def memory(self) -> dict[str, str]:
+        """Input `state.<i>` -> output `state.<i>.next`; {} for a policy that keeps no memory."""
+        return {spec.name: f"{spec.name}{NEXT}" for spec in self.of_kind("state")}
 
     def to_json(self) -> dict[str, Json]:
         """Plain JSON."""
@@ -124,14 +179,15 @@ def observation_arrays(signature: Signature, space: Space, batch: Any) -> dict[s
         arrays = flat_batch(space, batch, OBSERVATION)
     except SpaceError as error:
         raise ObservationError(error.subject, expected=error.expected, found=error.found) from error
-    found = [text for spec in signature.inputs if (text := _misfit(spec, arrays[spec.name]))]
+    taken = signature.of_kind("observation")
+    found = [text for spec in taken if (text := _misfit(spec, arrays[spec.name]))]
     sizes = {name: len(array) for name, array in arrays.items() if getattr(array, "ndim", 0)}
     if not found and len(set(sizes.values())) > 1:
         found = [f"{name} has a batch of {size}" for name, size in sizes.items()]
     if found:
         raise ObservationError(
             "these observations do not fit the artifact",
-            expected="; ".join(spec.describe() for spec in signature.inputs),
+            expected="; ".join(spec.describe() for spec in signature.of_kind("observation")),
             found="; ".join(found),
             fix="pass numpy arrays of that dtype, batch first: obs.astype(np.float32)[None] for one observation",
         )

@@ -48,7 +48,7 @@ __all__ = [
 _EITHER = (Affine, Cast, Clip, Flatten, Layout, Reshape)
 _OBSERVATION = (*_EITHER, Concat, Normalize, OneHot, PerKey, Scale)
 _ACTION = (*_EITHER, Argmax, MultiArgmax, Round, Tanh, Threshold, Unscale)
-_SIDES = MappingProxyType({"observation": _OBSERVATION, "action": _ACTION})
+_SIDES = MappingProxyType({"observation": _OBSERVATION, "action": _ACTION, "target": _EITHER})
 
 
 def stages_to_json(stages: Iterable[Stage]) -> list[Json]:
@@ -61,7 +61,7 @@ def stages_from_json(value: Any, *, side: str) -> Stages:
 
     Args:
         value: Such as [{"type": "one_hot", "nvec": [3], "start": [0]}].
-        side: "observation" or "action": which kinds of stages may be in it, and how errors name it.
+        side: "observation", "action" or "target": which kinds of stages may be in it, and how errors name it.
 
     Raises:
         SpecError: An unknown type or field, a missing field, or a value that does not fit.

@@ -40,6 +40,7 @@ class Case:
         config: Its model_config.
         training_names: Names at the top of its state, or paths of them, that only training needs.
         batch: Further inputs of `forward_train`, by name, each without its batch axis.
+        is_recurrent: It trains on sequences.
     """
 
     name: str
@@ -48,6 +49,13 @@ class Case:
     config: Mapping[str, Any] = field(default_factory=dict)
     training_names: tuple[str, ...] = ()
     batch: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    is_recurrent: bool = False
+
+
+def flat(outputs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    """The outputs, those of the memory beside the others."""
+    memory = outputs.get("state_out", {})
+    return {**{name: value for name, value in outputs.items() if name != "state_out"}, **memory}
 
 
 class ModuleSuite(ABC):
@@ -78,6 +86,14 @@ class ModuleSuite(ABC):
 
     def observations(self, case: Case, n: int = 5) -> torch.Tensor:
         return torch.from_numpy(np.asarray(case.observations.sample(n, np.random.default_rng(1))).copy())
+
+    def step(self, module: RLModule, case: Case) -> dict[str, Any]:
+        """A batch for `forward_inference`."""
+        memory = {
+            name: torch.randn(5, *np.shape(value), generator=torch.Generator().manual_seed(2))
+            for name, value in module.get_initial_state().items()
+        }
+        return {"obs": self.observations(case), **({"state_in": memory} if memory else {})}
 
     def test_the_state_names_are_those_of_torch(self, case: Case) -> None:
         module = self.module(case)
@@ -121,9 +137,10 @@ class ModuleSuite(ABC):
         slim = replace(self.spec(case), inference_only=True).build()
         slim.set_state(full.get_state(inference_only=True))
         full.eval()
-        ours, theirs = (module.forward_inference({"obs": self.observations(case)}) for module in (full, slim))
+        ours, theirs = (flat(module.forward_inference(self.step(module, case))) for module in (full, slim))
         assert ours.keys() == theirs.keys()
         assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+        assert full.get_initial_state().keys() == slim.get_initial_state().keys()
         assert not any(module.training for module in slim.modules())
         assert not any(parameter.requires_grad for parameter in slim.parameters())
 
@@ -137,8 +154,14 @@ class ModuleSuite(ABC):
     def test_forward_train_reaches_every_trained_parameter(self, case: Case) -> None:
         module = self.module(case)
         batch = {name: torch.randn(5, *shape) for name, shape in case.batch.items()}
-        outputs = module.forward_train({"obs": self.observations(case), **batch})
-        sum(output.sum() for output in outputs.values() if output.requires_grad).backward()  # type: ignore[union-attr]
+        observations = self.observations(case)
+        if case.is_recurrent:
+            observations, batch = (
+                observations.unsqueeze(1).repeat_interleave(3, 1),
+                {name: value.unsqueeze(1).repeat_interleave(3, 1) for name, value in batch.items()},
+            )
+        outputs = module.forward_train({"obs": observations, **batch})
+        sum(output.sum() for output in flat(outputs).values() if output.requires_grad).backward()  # type: ignore[union-attr]
         trained = {name for name, parameter in module.named_parameters() if parameter.requires_grad}
         assert trained - {name for name, parameter in module.named_parameters() if parameter.grad is not None} <= {
             "log_alpha"

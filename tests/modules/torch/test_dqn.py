@@ -74,3 +74,19 @@ def test_the_target_starts_equal_and_stays_behind() -> None:
 def test_real_actions_are_refused() -> None:
     with pytest.raises(SpecError, match="chooses among actions"):
         RLModuleSpec(DQNModule, ROW, Box.uniform(-1, 1, (2,))).build()
+
+
+def test_a_recurrent_one_trains_on_sequences_of_both_networks() -> None:
+    torch.manual_seed(0)
+    built = module(encoder={"type": "lstm", "hidden_size": 4}, dueling=True)
+    assert list(built.get_initial_state()) == ["encoder/c", "encoder/h"]
+    x, starts = torch.randn(2, 4, 5), torch.rand(2, 4) < 0.4
+    whole = built.forward_train({"obs": x, "episode_start": starts})
+    torch.testing.assert_close(whole["q"], whole["target_q"])
+    assert not whole["target_q"].requires_grad
+    memory = {name: torch.zeros(2, 1, 4) for name in built.get_initial_state()}
+    for step in range(4):
+        memory = {name: torch.where(starts[:, step, None, None], 0.0, value) for name, value in memory.items()}
+        found = built.forward_inference({"obs": x[:, step], "state_in": memory})
+        memory = found["state_out"]
+        torch.testing.assert_close(found["q"], whole["q"][:, step], rtol=1e-5, atol=1e-6)
