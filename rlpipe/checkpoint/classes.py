@@ -78,7 +78,7 @@ def resolve_callable(path: str, *, trust: tuple[str, ...] = (), where: str = "th
         UntrustedClassError: Nobody vouched for the path; nothing was imported.
         SpecError: There is nothing there that can be called.
     """
-    path = MOVED.get(path, path)
+    path = name_of_today(path)
     patterns = (_OWN, *trust, *_installed())
     if not _is_trusted(path, patterns):
         raise UntrustedClassError(path, trusted=patterns, where=where)

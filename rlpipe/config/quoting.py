@@ -12,7 +12,7 @@ from hydra.errors import HydraException
 from rlpipe.errors import ConfigError
 
 _PATH_KEYS = re.compile(
-    r"(?P<key>\+{0,2}(?:[\w.]+\.path|source\.normalizer|checkpoints_dir|hydra\.(?:run|sweep)\.dir))=(?P<value>.*)",
+    r"(?P<key>\+{0,2}(?:[\w.]+\.path|source\.(?:normalizer|params)|checkpoints_dir|hydra\.(?:run|sweep)\.dir))=(?P<value>.*)",
     re.DOTALL,
 )
 _CHOICES = re.compile(r"""(?:"[^"]*"|'[^']*'|[^,])+""")

@@ -74,6 +74,13 @@ class SourceConfig:
     normalizer: str = "auto"
     policy_id: str | None = None
     filter_agent: dict[str, Any] = field(default_factory=dict)
+    params: Any = None
+    activation: Any = None
+    clip_actions: Any = None
+    observation_names: Any = None
+    joint_names: Any = None
+    action_scale: Any = None
+    action_offset: Any = None
 
 
 @dataclass

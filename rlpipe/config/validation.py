@@ -13,6 +13,7 @@ from rlpipe.config.policies import configured_classes, read_algorithm
 from rlpipe.config.profiles import expanded
 from rlpipe.config.schema import EXPORT_KEYS
 from rlpipe.config.shape import shaped
+from rlpipe.config.source_hints import read_hints
 from rlpipe.config.values import checked_id, choice, choices, described, integer, text, text_list
 from rlpipe.errors import closest
 from rlpipe.exporters.labels import Labels, plain
@@ -101,12 +102,8 @@ def _source(node: Node, findings: Findings) -> SourceSettings:
         path=text("source.path", node["path"], findings),
         normalizer=text("source.normalizer", node["normalizer"], findings) or AUTO,
         policy_id=_id("source.policy_id", node["policy_id"], findings),
-        filter_agent=_filter_agent(node["filter_agent"], findings),
+        hints=read_hints(node, findings),
     )
-
-
-def _filter_agent(value: Mapping[str, Any], findings: Findings) -> dict[str, str]:
-    return {str(name): text(f"source.filter_agent.{name}", agent, findings) or "" for name, agent in value.items()}
 
 
 def _base(node: Node, findings: Findings) -> BaseSettings:

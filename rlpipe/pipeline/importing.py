@@ -9,7 +9,7 @@ from rlpipe.errors import ConfigError
 from rlpipe.importers.importer import Importer
 from rlpipe.pipeline.settings import SourceSettings
 
-_OPTIONS = ("normalizer", "policy_id", "filter_agent")
+_OPTIONS = ("normalizer", "policy_id")
 
 
 def options_of(importer: Importer, settings: SourceSettings) -> Any:
@@ -21,7 +21,7 @@ def options_of(importer: Importer, settings: SourceSettings) -> Any:
     known = {field.name for field in fields(importer.Options)}
     default = SourceSettings()
     given = {name: getattr(settings, name) for name in _OPTIONS}
-    given = {name: value for name, value in given.items() if value != getattr(default, name)}
+    given = {name: value for name, value in given.items() if value != getattr(default, name)} | dict(settings.hints)
     if unknown := given.keys() - known:
         raise ConfigError(
             f"this importer does not know source.{', source.'.join(sorted(unknown))}",

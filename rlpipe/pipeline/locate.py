@@ -77,6 +77,8 @@ def _not_used(settings: RunSettings, located: Located) -> Iterator[str]:
     if source.normalizer != AUTO:
         holds = "a checkpoint, which holds" if located.kind == CHECKPOINT else "a folder of artifacts, which hold"
         yield f"source.normalizer was given, but {located.facts.name} is {holds} statistics of its own"
+    for name in source.hints:
+        yield f"source.{name} was given, but {located.facts.name} is rlpipe's own and needs no such hint"
     if source.policy_id is not None and located.kind == ARTIFACT:
         yield f"source.policy_id was given, but the policies of the artifacts in {located.facts.name} have their ids"
     for name, value in (("roles", select.roles), ("keys", select.keys)):

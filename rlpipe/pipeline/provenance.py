@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 PACKAGES = ("numpy", "torch", "h5py", "onnx", "onnxruntime", "onnxscript", "gymnasium", "hydra-core")
 GIT_SECONDS = 5.0
 HASH_DIGITS = 12
-_PATH_KEYS = frozenset({"path", "normalizer", "checkpoints_dir"})
+_PATH_KEYS = frozenset({"path", "normalizer", "params", "checkpoints_dir"})
 # An absolute path (POSIX, Windows, home) inside a longer text: behind a character that begins a value in an override,
 # up to one that ends it. A slash behind any other character is inside a name, as in `100%/a`.
 _EMBEDDED_PATH = re.compile(r"(?:^|(?<=[\s,;:=|&<>'\"`\[{(]))(?:~[\\/]|/|[A-Za-z]:[\\/]|\\\\)[^\s,;'\"\[\]{}()=]+")

@@ -48,14 +48,14 @@ class SourceSettings:
         path: A checkpoint, component directory, foreign file, artifact folder, ``"latest"``, or None (see above).
         normalizer: ``"auto"``, ``"none"`` or the path of a statistics file, for importers that know one.
         policy_id: Name for a policy that comes alone; None: the directory's name, or ``p0`` for a foreign file.
-        filter_agent: Policy id -> the agent whose statistics it sees through, for importers of several agents.
+        hints: Further options of an importer that were given: what a foreign file cannot tell, such as ``activation``.
     """
 
     kind: str = AUTO
     path: str | None = None
     normalizer: str = AUTO
     policy_id: str | None = None
-    filter_agent: Mapping[str, str] = field(default_factory=dict)
+    hints: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
