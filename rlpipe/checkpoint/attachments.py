@@ -94,7 +94,7 @@ def copy_in(directory: str, files: Mapping[str, Path], durability: Durability) -
                 os.mkdir(f"{directory}/{folders[-1]}")  # noqa: PTH102
         copied[name] = _copy(source, f"{directory}/{name}", durability)
     for folder in reversed(folders):
-        sync_directory(Path(directory, folder), durability=durability)
+        sync_directory(f"{directory}/{folder}", durability=durability)
     return copied
 
 

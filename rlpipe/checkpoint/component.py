@@ -193,7 +193,7 @@ def refuse_part_of_another(path: Path) -> None:
         CheckpointExistsError: One does; the outermost is named.
     """
     target = outermost = Path(os.path.realpath(path))
-    while outermost.name in _listed_in(outermost.parent):
+    while (outermost.parent / MANIFEST_NAME).is_file() and outermost.name in _listed_in(outermost.parent):
         outermost = outermost.parent
     if outermost != target:
         raise CheckpointExistsError(
@@ -205,9 +205,9 @@ def refuse_part_of_another(path: Path) -> None:
 
 
 def _listed_in(directory: Path) -> Collection[str]:
-    """Names of the components that a directory's manifest lists, if it has one that can be read."""
+    """Names of the components that a directory's manifest lists, if it can be read."""
     try:
-        return open_manifest(directory)[0].children.keys() if (directory / MANIFEST_NAME).is_file() else ()
+        return open_manifest(directory)[0].children.keys()
     except CheckpointError:
         return ()
 

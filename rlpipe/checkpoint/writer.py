@@ -123,7 +123,7 @@ def _write(
         spec, plan.plain, plan.table, digests, manifests, plan.ties, plan.part.metadata, *hashes, origin, files
     )
     digest = _write_manifest(manifest, directory, path, former, durability)
-    sync_directory(Path(directory), durability=durability)
+    sync_directory(directory, durability=durability)
     return _Written(digest, *hashes)
 
 

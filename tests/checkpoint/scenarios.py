@@ -61,6 +61,10 @@ def _write(folder: Path) -> object:
     return write_checkpoint(tree(1), folder / "ckpt", if_exists="replace")
 
 
+def _write_for_now(folder: Path) -> object:
+    return write_checkpoint(tree(1), folder / "ckpt", if_exists="replace", durability="none")
+
+
 def _large(folder: Path) -> object:
     """Written in many calls, perhaps by several threads."""
     weight = np.arange(LARGE, dtype=np.float32)
@@ -133,6 +137,7 @@ SCENARIOS = {
     "new": Scenario(_nothing, _write),
     "replacing": Scenario(_one, _write),
     "replacing by two renames": Scenario(_one, _write, can_exchange=False),
+    "without fsync": Scenario(_one, _write_for_now),
     "large": Scenario(_one, _large),
     "sweeping": Scenario(_litter, _write),
     "subset save into a base": Scenario(_base_and_other, _subset_save),

@@ -25,7 +25,7 @@ FILES = {
     "onnx/policy.onnx": bytes(range(251)) * 5_000,
     "onnx/golden.json": b"{}\r\n",
     "empty": b"",
-    "c/sub/ü x.c": b"int x;",
+    "c/sub/ü x.c": b"int x;\n",
 }
 P1 = "policies/p1"
 
@@ -118,6 +118,16 @@ def test_any_damage_is_found(path: Path, tmp_path: Path, damage: str) -> None:
             find_attachment(path, P1, f"model/{name}")
         assert diff(tree(2), read_checkpoint(path)).same
         put_back(tmp_path / "original", path)
+
+
+def test_every_single_bit_of_one(path: Path) -> None:
+    file = path / P1 / "model" / "c" / "sub" / "ü x.c"
+    known = file.read_bytes()
+    for bit in range(8 * len(known)):
+        data = bytearray(known)
+        data[bit // 8] ^= 1 << bit % 8
+        file.write_bytes(data)
+        assert [each.file for each in verify_checkpoint(path).findings] == ["model/c/sub/ü x.c"], bit
 
 
 def test_a_stale_one_is_found_and_a_new_one_is_a_note(path: Path) -> None:
