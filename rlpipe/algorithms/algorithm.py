@@ -350,8 +350,9 @@ class Algorithm(Checkpointable):
         """See `Restorable`."""
         del device
         learner: Learner | None = children.get(LEARNER)
-        for policy_id in () if learner is None else learner.policies:
-            learner[policy_id].adopt(children[CONTAINER][policy_id])
+        if learner is not None:
+            for policy_id in learner.policies:
+                learner[policy_id].adopt(children[CONTAINER][policy_id])
         made = cls(
             children[CONTAINER],
             learner=learner,
