@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 from rlpipe.algorithms.algorithm_reader import EVALUATION, LEARNER, MAPPING, RUNNER, chosen_ids, read_algorithm
-from rlpipe.algorithms.collected import Samples
+from rlpipe.algorithms.changes import Changes, require_same_policies, required
+from rlpipe.algorithms.collected import Samples, counted
 from rlpipe.algorithms.env_runner import Episode
 from rlpipe.algorithms.learner import Learner
 from rlpipe.algorithms.policy_mapping import Given, PolicyMapping
@@ -21,9 +23,8 @@ from rlpipe.checkpoint.classes import class_path_of, resolve_class
 from rlpipe.checkpoint.following import everything_in, follow
 from rlpipe.checkpoint.reader import When, read_manifest
 from rlpipe.checkpoint.restorable import Restorable
-from rlpipe.checkpoint.restore import build
+from rlpipe.checkpoint.restore import RestoreReport, build
 from rlpipe.checkpoint.steady import steadily
-from rlpipe.errors import SelectionError, SpecError, listed
 from rlpipe.modules.multi_rl_module import MultiRLModule
 from rlpipe.modules.torch.tying import tie
 from rlpipe.policies.policy import Policy
@@ -73,7 +74,7 @@ class Algorithm(Checkpointable):
         self.evaluation = None if evaluation_runner is None else RunnerGroup(evaluation_runner)
         self.counters = dict.fromkeys(_COUNTERS, 0)
         self.mapping: PolicyMapping | None = None
-        self._require_same_policies()
+        require_same_policies(dict(self.policies.items()), learner, self.groups())
         if policy_mapping_fn is not None:
             self.set_policy_mapping(policy_mapping_fn)
         self._follow()
@@ -99,7 +100,7 @@ class Algorithm(Checkpointable):
             SelectionError: It names a policy that is not there.
         """
         self.mapping = PolicyMapping.of(policy_mapping_fn, self.policies.keys(), trust=trust)
-        for group in self._groups():
+        for group in self.groups():
             group.set_mapping(self.mapping)
 
     def sample(self, n: int) -> Samples:
@@ -108,12 +109,10 @@ class Algorithm(Checkpointable):
         Raises:
             SpecError: There is no runner.
         """
-        runners = self._required(self.runners, "env_runner")
-        before = [(runner.env_steps, runner.episode_count) for runner in runners.runners]
+        runners = required(self.runners, "env_runner")
         found: Samples = runners.sample(n)
-        for (steps, episodes), runner in zip(before, runners.runners, strict=True):
-            self.counters["env_steps"] += runner.env_steps - steps
-            self.counters["episodes"] += runner.episode_count - episodes
+        for name, count in counted(found).items():
+            self.counters[name] += count
         runners.share_statistics(self.policies)
         if self.evaluation is not None:
             self.evaluation.set_weights(self.get_weights(inference_only=True))
@@ -125,7 +124,7 @@ class Algorithm(Checkpointable):
         Raises:
             SpecError: There is no learner.
         """
-        learner = self._required(self.learner, "learner")
+        learner = required(self.learner, "learner")
         losses: dict[str, float] = learner.update(batches)
         self.counters["updates"] += 1
         self.sync()
@@ -137,14 +136,14 @@ class Algorithm(Checkpointable):
         Raises:
             SpecError: There is no runner.
         """
-        group = self._required(self.evaluation or self.runners, "env_runner or evaluation_runner")
+        group = required(self.evaluation or self.runners, "env_runner or evaluation_runner")
         episodes: list[Episode] = group.first.evaluate(n, policy_id=policy_id, max_steps=max_steps)
         return episodes
 
     def sync(self) -> dict[str, Transfer]:
         """Send the runners what acts in the policies; says how much that was."""
-        found = {name: reduced(policy) for name, policy in self.policies.items()} if self._groups() else {}
-        for group in self._groups():
+        found = {name: reduced(policy) for name, policy in self.policies.items()} if self.groups() else {}
+        for group in self.groups():
             group.set_weights({name: weights for name, (weights, _) in found.items()})
         return {name: transfer for name, (_, transfer) in found.items()}
 
@@ -195,11 +194,11 @@ class Algorithm(Checkpointable):
             StateMismatchError: The state is not of the spec.
         """
         policy = spec.build(trust=trust) if state is None else Policy.from_state(state, spec, trust=trust)
-        learner = None if training is None else self._required(self.learner, "learner")
+        learner = None if training is None else required(self.learner, "learner")
         self.policies.add_rl_module(policy_id, policy)
         if learner is not None and training is not None:
             learner.add_policy(policy_id, policy, training, trust=trust)
-        for group in self._groups():
+        for group in self.groups():
             group.add_policy(policy_id, policy)
         if policy_mapping_fn is not None:
             self.set_policy_mapping(policy_mapping_fn, trust=trust)
@@ -218,14 +217,14 @@ class Algorithm(Checkpointable):
         policy: Policy = self.policies.remove_rl_module(policy_id)
         if self.learner is not None and policy_id in self.learner:
             self.learner.remove_policy(policy_id)
-        for group in self._groups():
+        for group in self.groups():
             group.remove_policy(policy_id)
         if self.mapping is not None or policy_mapping_fn is not None:
             self.set_policy_mapping(mapping)
         return policy
 
     @classmethod
-    def from_checkpoint(
+    def from_checkpoint(  # noqa: PLR0913 - RLlib's arguments, and what may differ from what was saved
         cls,
         path: str | os.PathLike[str],
         policy_ids: Collection[str] | None = None,
@@ -265,38 +264,36 @@ class Algorithm(Checkpointable):
             return cls(build_policies(tree, device=device, trust=trust), policy_mapping_fn=policy_mapping_fn)
         resolve_class(manifest.spec.class_path, cls, trust=trusted, where=str(path))
         ids = chosen_ids(path, policy_ids, policies_to_train)
-        mapping = None if policy_mapping_fn is None else PolicyMapping.of(policy_mapping_fn, ids, trust=trust)
+        changes = Changes(
+            policy_mapping_fn=policy_mapping_fn,
+            policies_to_train=policies_to_train,
+            num_env_runners=num_env_runners,
+            env=env,
+            hyperparameters=hyperparameters,
+        ).checked(ids, trust)
         wanted = None if policy_ids is None else ids
 
         def read_and_build(directory: Path) -> Any:
             return build(read_algorithm(directory, wanted, arrays=when), device=device, trust=trusted)
 
         made: Self = steadily(Path(path), read_and_build)
-        made._change(mapping, policies_to_train, num_env_runners, env, hyperparameters)
+        changes.apply(made)
+        for policy in made.policies.values():
+            policy.module.eval()
         return made
 
-    def _change(
+    def restore_from_path(
         self,
-        mapping: PolicyMapping | None,
-        policies_to_train: Collection[str] | None,
-        num_env_runners: int | None,
-        env: str | None,
-        hyperparameters: Mapping[str, Any] | None,
-    ) -> None:
-        """What a restored algorithm has that differs from the saved one."""
-        for policy in self.policies.values():
-            policy.module.eval()
-        if env is not None:
-            for group in self._groups():
-                group.first.env = env
-        if self.runners is not None and (num_env_runners is not None or env is not None):
-            self.runners = RunnerGroup(self.runners.first, num_env_runners or len(self.runners))
-        if mapping is not None:
-            self.set_policy_mapping(mapping)
-        if self.learner is not None and policies_to_train is not None:
-            self.learner.policies_to_train = tuple(policies_to_train)
-        if hyperparameters:
-            self._required(self.learner, "learner").set_hyperparameters(hyperparameters)
+        path: str | os.PathLike[str],
+        *,
+        component: str | None = None,
+        hyperparameters: Mapping[str, Any] | None = None,
+    ) -> RestoreReport:
+        """Take over the state of a checkpoint; see `Learner.restore_from_path`. Everything is in step at once."""
+        report = super().restore_from_path(path, component=component)
+        if not hyperparameters:
+            return report
+        return replace(report, notes=required(self.learner, "learner").set_hyperparameters(hyperparameters))
 
     @classmethod
     def from_state(
@@ -353,8 +350,9 @@ class Algorithm(Checkpointable):
         """See `Restorable`."""
         del device
         learner: Learner | None = children.get(LEARNER)
-        for policy_id in () if learner is None else learner.policies:
-            learner[policy_id].adopt(children[CONTAINER][policy_id])
+        if learner is not None:
+            for policy_id in learner.policies:
+                learner[policy_id].adopt(children[CONTAINER][policy_id])
         made = cls(
             children[CONTAINER],
             learner=learner,
@@ -366,30 +364,9 @@ class Algorithm(Checkpointable):
             made.set_policy_mapping(spec.options[MAPPING], trust=trust)
         return made
 
-    def _groups(self) -> list[RunnerGroup]:
+    def groups(self) -> list[RunnerGroup]:
+        """Those who hold copies of what acts."""
         return [group for group in (self.runners, self.evaluation) if group is not None]
-
-    def _required(self, part: Any, name: str) -> Any:
-        if part is not None:
-            return part
-        raise SpecError(f"this algorithm has no {name}", expected=f"one that was made with {name}=", found="none")
-
-    def _require_same_policies(self) -> None:
-        trained = {} if self.learner is None else self.learner.policies
-        if strange := [name for name, policy in trained.items() if policy is not dict(self.policies.items()).get(name)]:
-            raise SpecError(
-                f"the learner trains other policies under {listed(strange)}",
-                expected="the very policies of the algorithm",
-                found="others of these ids, or none",
-                fix="make the learner of the same policies",
-            )
-        for group in self._groups():
-            for name in group.first.policies.keys() ^ self.policies.keys():
-                raise SelectionError(
-                    f"the runner and the algorithm do not both have the policy {name!r}",
-                    pattern=name,
-                    known=self.policies.keys(),
-                )
 
     def _follow(self) -> None:
         """Hear of every restore into anything in here."""

@@ -10,12 +10,11 @@ from typing import Any
 
 from rlpipe.algorithms.policy_mapping import PolicyMapping
 from rlpipe.checkpoint.reader import When, find_component, read_checkpoint, read_manifest, read_own
-from rlpipe.errors import SelectionError, SpecError, listed
+from rlpipe.errors import SelectionError, SpecError
 from rlpipe.policies.policy_tree import CONTAINER, read_policies
 from rlpipe.snapshot.selection import matches, require_matches
 from rlpipe.snapshot.snapshot import Snapshot
 from rlpipe.snapshot.spec import Spec
-from rlpipe.snapshot.state import from_entries
 from rlpipe.snapshot.texts import require_texts
 
 LEARNER = "learner"

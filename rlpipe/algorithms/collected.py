@@ -22,6 +22,12 @@ given, noise included. rewards: float32. terminated, truncated: bool."""
 _OUTCOME = ("rewards", "terminated", "truncated")
 
 
+def counted(samples: Samples) -> dict[str, int]:
+    """How many steps there are among samples, and how many episodes ended."""
+    ended = [each["terminated"] | each["truncated"] for each in samples.values()]
+    return {"env_steps": sum(map(len, ended)), "episodes": sum(int(each.sum()) for each in ended)}
+
+
 class Collected:
     """Steps of one policy. Steps that only begin the next episode of an environment are left out.
 

@@ -180,7 +180,7 @@ class PolicyLearner(Checkpointable):
             self.scheduler.load_state_dict(given_back(saved, lambda tensor: tensor))
         self.step_count = state["step_count"]
         for name, is_trained in to_dotted(state["trained"]).items():
-            self.named[name].requires_grad_(requires_grad=is_trained)
+            self.named[name].requires_grad = is_trained
 
     @classmethod
     def build_from(cls, spec: Spec, children: Mapping[str, Any], *, device: str, trust: tuple[str, ...]) -> Self:

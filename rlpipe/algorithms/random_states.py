@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,8 @@ def random_states() -> State:
 
 
 def _cuda_states() -> list[torch.Tensor]:
-    return torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    is_running: bool = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    return torch.cuda.get_rng_state_all() if is_running else []
 
 
 def check_random_states(state: State) -> None:
@@ -42,7 +44,7 @@ def check_random_states(state: State) -> None:
     Raises:
         StateMismatchError: A generator refuses its state.
     """
-    attempts = {
+    attempts: dict[str, Callable[[], object]] = {
         "python": lambda: random.Random(0).setstate(_python(state)),  # noqa: S311 - no secrets are made
         "numpy": lambda: np.random.RandomState(0).set_state(_numpy(state)),
         "torch": lambda: torch.Generator().set_state(_torch(state["torch"][0])),

@@ -93,7 +93,7 @@ class RunnerGroup:
 
 def _like(first: EnvRunner, index: int) -> EnvRunner:
     made = EnvRunner(
-        first.policies,
+        dict(first.policies.items()),
         env=first.env,
         num_envs=first.num_envs,
         policy_mapping_fn=first.mapping,

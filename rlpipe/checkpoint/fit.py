@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
 from rlpipe.checkpoint.array_info import ArrayInfo, StoredArray
@@ -9,7 +10,10 @@ from rlpipe.errors import SpecError, StateMismatchError, TieError, UnsupportedSt
 from rlpipe.snapshot.diff import mismatches
 from rlpipe.snapshot.selection import Selection
 from rlpipe.snapshot.snapshot import Snapshot, below, ties, walk
+from rlpipe.snapshot.spec_fit import spec_findings
 from rlpipe.snapshot.state import Array, arrays, entries, equal
+
+logger = logging.getLogger(__name__)
 
 
 def require_fit(expected: Snapshot, found: Snapshot) -> None:
@@ -20,14 +24,7 @@ def require_fit(expected: Snapshot, found: Snapshot) -> None:
         StateMismatchError: Missing, unexpected and mismatched entries, all of them.
     """
     left, right = dict(walk(expected)), dict(walk(found))
-    other = [path for path in sorted(left.keys() & right.keys()) if _identity(left[path]) != _identity(right[path])]
-    if other:
-        raise SpecError(
-            f"{listed(path or 'the root' for path in other)}: the snapshot is of something else",
-            expected=_identity(left[other[0]]),
-            found=_identity(right[other[0]]),
-            fix="restore it into an object with the same spec, or build a new one from it",
-        )
+    _require_same_specs(left, right)
     ours, theirs = _named(left), _named(right)
     missing, unexpected = ours.keys() - theirs.keys(), theirs.keys() - ours.keys()
     different = mismatches(ours, theirs, "")
@@ -40,8 +37,20 @@ def require_fit(expected: Snapshot, found: Snapshot) -> None:
         )
 
 
-def _identity(part: Snapshot) -> str:
-    return part.spec.identity()
+def _require_same_specs(left: Mapping[str, Snapshot], right: Mapping[str, Snapshot]) -> None:
+    findings = {path: spec_findings(left[path].spec, right[path].spec) for path in sorted(left.keys() & right.keys())}
+    texts = {path: [each.text for each in found if each.severity == "error"] for path, found in findings.items()}
+    other = [path for path, found in texts.items() if found]
+    if other:
+        raise SpecError(
+            f"{listed(path or 'the root' for path in other)}: the snapshot is of something else",
+            expected=left[other[0]].spec.identity(),
+            found=listed(texts[other[0]]),
+            fix="restore it into an object with the same spec, or build a new one from it",
+        )
+    for path, found in findings.items():
+        for finding in found:
+            logger.warning("%s: %s", path or "the root", finding.text)
 
 
 def _named(parts: Mapping[str, Snapshot]) -> dict[str, object]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -119,7 +119,7 @@ def test_another_process_goes_on_bit_for_bit_with_the_generators_where_they_were
     made.save_to_path(tmp_path / "k")
     step(made, 3, 3)
     made.save_to_path(tmp_path / "2k")
-    command = [sys.executable, "-c", PROGRAM, tmp_path / "k", tmp_path / "resumed"]
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "k"), str(tmp_path / "resumed")]
     subprocess.run(command, check=True, cwd=Path(__file__).parents[2])
     straight, resumed = (Learner.from_checkpoint(tmp_path / name, trust=TRUST) for name in ("2k", "resumed"))
     expected, found = straight.get_state(), resumed.get_state()
@@ -162,7 +162,8 @@ def test_moments_are_kept_by_name_and_found_in_any_order() -> None:
 
 def test_frozen_parameters_stay_frozen_and_have_no_moments(tmp_path: Path) -> None:
     made = learner(how("adam"))
-    frozen = made["p0"].named["encoder.actor_encoder.0.weight"].requires_grad_(requires_grad=False)
+    frozen = made["p0"].named["encoder.actor_encoder.0.weight"]
+    frozen.requires_grad = False
     before = frozen.clone()
     step(made, 0, 2)
     assert torch.equal(frozen, before)
@@ -170,7 +171,7 @@ def test_frozen_parameters_stay_frozen_and_have_no_moments(tmp_path: Path) -> No
     flags = {name: parameter.requires_grad for name, parameter in restored["p0"].named.items()}
     assert [name for name, flag in flags.items() if not flag] == ["encoder.actor_encoder.0.weight"]
     assert step(restored, 2, 2) == step(made, 2, 2)
-    restored["p0"].named["encoder.actor_encoder.0.weight"].requires_grad_(requires_grad=True)
+    restored["p0"].named["encoder.actor_encoder.0.weight"].requires_grad = True
     step(restored, 4, 1)
 
 
@@ -186,8 +187,8 @@ def test_tied_parameters_have_one_set_of_moments_and_stay_tied(tmp_path: Path) -
 
 def test_policies_that_share_a_layer_share_it_again(tmp_path: Path) -> None:
     policies = {"p0": policy(0, training.Tied), "p1": policy(1, training.Tied)}
-    one, two = (each.module for each in policies.values())
-    two.trunk = two.critic[0] = one.trunk  # type: ignore[index,operator]
+    one, two = (cast("Any", each.module) for each in policies.values())
+    two.trunk = two.critic[0] = one.trunk
     made = Learner.for_policies(policies, how("sgd_momentum"), trust=TRUST)
     step(made, 0, 2)
     restored = Learner.from_checkpoint(made.save_to_path(tmp_path / "a"), trust=TRUST)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,31 +15,39 @@ from rlpipe.checkpoint.restore import restore_into
 from rlpipe.snapshot.state import equal
 from tests.algorithms.whole import go, whole
 
-Way = Callable[[Algorithm, Path, dict[str, Any]], object]
+
+@dataclass(frozen=True)
+class Saved:
+    """An algorithm that went on, its checkpoint, and its state when that was written."""
+
+    made: Algorithm
+    path: Path
+    state: dict[str, Any]
+
+
+Way = Callable[[Saved], object]
 WHOLE: dict[str, Way] = {
-    "set_state": lambda made, path, state: made.set_state(state),
-    "restore_from_path": lambda made, path, state: made.restore_from_path(path),
-    "restore_into": lambda made, path, state: restore_into(made, read_checkpoint(path)),
-    "part by part": lambda made, path, state: [
-        made.restore_from_path(path / name, component=name)
+    "set_state": lambda at: at.made.set_state(at.state),
+    "restore_from_path": lambda at: at.made.restore_from_path(at.path),
+    "restore_into": lambda at: restore_into(at.made, read_checkpoint(at.path)),
+    "part by part": lambda at: [
+        at.made.restore_from_path(at.path / name, component=name)
         for name in ("env_runner", "evaluation_runner", "learner", "policies")
     ],
 }
 ONE: dict[str, Way] = {
-    "learner part": lambda made, path, state: made.restore_from_path(path / "learner/p1", component="learner/p1"),
-    "learner part alone": lambda made, path, state: made.learner["p1"].restore_from_path(path / "learner/p1"),  # type: ignore[index]
-    "policy of the learner": lambda made, path, state: made.restore_from_path(
-        path / "learner/p1/policy", component="learner/p1/policy"
+    "learner part": lambda at: at.made.restore_from_path(at.path / "learner/p1", component="learner/p1"),
+    "learner part alone": lambda at: at.made.learner["p1"].restore_from_path(at.path / "learner/p1"),  # type: ignore[index]
+    "policy of the learner": lambda at: at.made.restore_from_path(
+        at.path / "learner/p1/policy", component="learner/p1/policy"
     ),
-    "policy": lambda made, path, state: made.restore_from_path(path / "policies/p1", component="policies/p1"),
-    "policy alone": lambda made, path, state: made.get_policy("p1").restore_from_path(path / "policies/p1"),
-    "policy's set_state": lambda made, path, state: made.get_policy("p1").set_state(state["policies"]["p1"]),
-    "part of a state": lambda made, path, state: made.set_state({"policies": {"p1": state["policies"]["p1"]}}),
-    "part of the learner's state": lambda made, path, state: made.set_state(
-        {"learner": {"p1": state["learner"]["p1"]}}
-    ),
-    "set_weights": lambda made, path, state: made.set_weights({"p1": state["policies"]["p1"]}),
-    "module's set_state": lambda made, path, state: made.get_policy("p1").module.set_state(_module(state)),
+    "policy": lambda at: at.made.restore_from_path(at.path / "policies/p1", component="policies/p1"),
+    "policy alone": lambda at: at.made.get_policy("p1").restore_from_path(at.path / "policies/p1"),
+    "policy's set_state": lambda at: at.made.get_policy("p1").set_state(at.state["policies"]["p1"]),
+    "part of a state": lambda at: at.made.set_state({"policies": {"p1": at.state["policies"]["p1"]}}),
+    "part of the learner's state": lambda at: at.made.set_state({"learner": {"p1": at.state["learner"]["p1"]}}),
+    "set_weights": lambda at: at.made.set_weights({"p1": at.state["policies"]["p1"]}),
+    "module's set_state": lambda at: at.made.get_policy("p1").module.set_state(_module(at.state)),
 }
 
 
@@ -59,20 +68,20 @@ def require_in_step(made: Algorithm) -> None:
 
 
 @pytest.fixture(name="saved")
-def _saved(tmp_path: Path) -> tuple[Algorithm, Path, dict[str, Any]]:
+def _saved(tmp_path: Path) -> Saved:
     made = whole(runners=2)
     go(made, 2)
     path = Path(made.save_to_path(tmp_path / "a"))
     state = made.get_state()
     go(made, 2)
-    return made, path, state
+    return Saved(made, path, state)
 
 
 @pytest.mark.parametrize("way", WHOLE)
-def test_the_whole_is_where_it_was(saved: Any, way: str) -> None:
-    made, path, state = saved
+def test_the_whole_is_where_it_was(saved: Saved, way: str) -> None:
+    made, state = saved.made, saved.state
     assert not equal(made.get_state(), state)
-    WHOLE[way](made, path, state)
+    WHOLE[way](saved)
     require_in_step(made)
     found = made.get_state()
     if way == "part by part":  # the root's own counters belong to none of the parts
@@ -81,10 +90,10 @@ def test_the_whole_is_where_it_was(saved: Any, way: str) -> None:
 
 
 @pytest.mark.parametrize("way", ONE)
-def test_one_policy_is_where_it_was_and_the_rest_stays(saved: Any, way: str) -> None:
-    made, path, state = saved
+def test_one_policy_is_where_it_was_and_the_rest_stays(saved: Saved, way: str) -> None:
+    made, state = saved.made, saved.state
     later = made.get_state()
-    ONE[way](made, path, state)
+    ONE[way](saved)
     require_in_step(made)
     found = made.get_state()
     wanted = state["policies"]["p1"]
@@ -96,8 +105,8 @@ def test_one_policy_is_where_it_was_and_the_rest_stays(saved: Any, way: str) -> 
     assert equal(found["learner"]["p1"]["policy"], found["policies"]["p1"])
 
 
-def test_after_a_rollback_everything_repeats_itself(saved: Any) -> None:
-    made, path, _ = saved
+def test_after_a_rollback_everything_repeats_itself(saved: Saved) -> None:
+    made, path = saved.made, saved.path
     made.restore_from_path(path)
     first = go(made, 2)
     state = made.get_state()

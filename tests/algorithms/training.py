@@ -49,7 +49,7 @@ class Believing(torch.optim.Optimizer):
     def __init__(self, params: Iterable[Any], lr: float = 1e-2) -> None:
         super().__init__(params, {"lr": lr, "buffer": [[None, None, None] for _ in range(2)], "rectify": True})
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         loss = None
         if closure is not None:
             with torch.enable_grad():

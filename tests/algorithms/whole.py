@@ -24,7 +24,7 @@ def whole(*ids: str, normalised: bool = True, runners: int = 1, evaluation: bool
     policies = {name: policy(normalised=normalised, seed=seed + index) for index, name in enumerate(names)}
     mapping = {str(index): name for index, name in enumerate(names)}
     learner = Learner.for_policies(policies, training(), trust=TRUST)
-    env = {"env": "CartPole-v1", "policy_mapping_fn": mapping}
+    env: Any = {"env": "CartPole-v1", "policy_mapping_fn": mapping}
     return Algorithm(
         policies,
         learner=learner,

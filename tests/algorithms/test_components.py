@@ -1,0 +1,77 @@
+"""Every component of an algorithm against what all components have to keep."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from rlpipe.algorithms.policy_learner import PolicyLearner
+from rlpipe.algorithms.runner import EnvRunner
+from rlpipe.algorithms.training_spec import TrainingSpec
+from rlpipe.modules.multi_rl_module import MultiRLModule
+from tests.algorithms import training
+from tests.algorithms.test_runner import policy as cartpole_policy
+from tests.algorithms.training import TRUST, batch, learner, policy, step
+from tests.algorithms.whole import go, whole
+from tests.conformance.component_suite import Case, ComponentSuite
+
+
+def _nudge(made: Any) -> None:
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.add_(0.5)
+
+
+class TestModules(ComponentSuite):
+    @staticmethod
+    def cases() -> list[Case]:
+        return [
+            Case("module", lambda seed: policy(seed).module, _nudge),
+            Case("policy", policy, lambda made: _nudge(made.module)),
+            Case("container", lambda seed: MultiRLModule({"p0": policy(seed), "p1": policy(seed + 1)}), _nudge),
+        ]
+
+
+class TestLearners(ComponentSuite):
+    trust = TRUST
+
+    @staticmethod
+    def cases() -> list[Case]:
+        momentum = TrainingSpec(
+            loss=training.loss,
+            optimizer=torch.optim.SGD,
+            optimizer_kwargs={"lr": 0.1, "momentum": 0.9},
+            scheduler=torch.optim.lr_scheduler.StepLR,
+            scheduler_kwargs={"step_size": 1},
+        )
+        return [
+            Case("learner", lambda _: learner(None, "p0", "p1"), lambda made: step(made, 0, 2)),
+            Case("momentum", lambda _: learner(momentum, "p0"), lambda made: step(made, 0, 2)),
+            Case("part", lambda seed: PolicyLearner(policy(seed), momentum), lambda made: made.update(batch(1))),
+        ]
+
+
+class TestRunners(ComponentSuite):
+    @staticmethod
+    def cases() -> list[Case]:
+        def make(seed: int) -> EnvRunner:
+            return EnvRunner({"p0": cartpole_policy(normalised=True, seed=seed)}, env="CartPole-v1", num_envs=2)
+
+        return [Case("runner", make, lambda made: made.sample(10))]
+
+
+class TestAlgorithms(ComponentSuite):
+    trust = TRUST
+
+    @staticmethod
+    def cases() -> list[Case]:
+        runners = ("env_runner", "evaluation_runner")
+        return [
+            Case(
+                "whole", lambda seed: whole("p0", "p1", seed=seed, runners=2), lambda made: go(made, 1, n=10), runners
+            ),
+            Case(
+                "lone", lambda seed: whole("p0", seed=seed, evaluation=False), lambda made: go(made, 1, n=10), runners
+            ),
+        ]
