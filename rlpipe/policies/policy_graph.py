@@ -66,7 +66,7 @@ class PolicyGraph(nn.Module):
             and `episode_start` of a policy that remembers; `action_mask` and `noise` where they are used.
         output_names: `action`, or `action.<key>` for each leaf of the action space; `state.<i>.next`; what else was
             asked for.
-        adjust: Changes the decision (B, n) on its way to the action stages; None, and only there for tests of them.
+        action: From the decision (B, n), and what is given beside it, to the actions.
     """
 
     def __init__(self, spec: PolicySpec, module: nn.Module, statistics: State, options: GraphOptions = PLAIN) -> None:
@@ -89,7 +89,6 @@ class PolicyGraph(nn.Module):
         mask = masks_of(spec)
         self.mask_name = "" if mask is None else (f"{OBSERVATION}.{mask.key}" if mask.key else ACTION_MASK)
         self.is_wide = not isinstance(spec.action_space, Box) or spec.action_space.dtype.name not in _NARROW
-        self.adjust: nn.Module | None = None
         self._remember(memory)
 
     def _remember(self, memory: list[Port]) -> None:
@@ -123,8 +122,6 @@ class PolicyGraph(nn.Module):
             return {FEATURES: features, **self._kept(thought)}
         thought = self.think(named)
         decision, given = self.decided(thought, named)
-        if self.adjust is not None:
-            decision = self.adjust(decision)
         actions = self.action(decision, given)
         actions = (actions,) if isinstance(actions, torch.Tensor) else actions
         return {
