@@ -25,7 +25,7 @@ from rlpipe.exporters.labels import Labels
 from rlpipe.exporters.levels import LOOP, Level
 from rlpipe.exporters.record import describe_policy, essentials, versions
 from rlpipe.exporters.report import ExportReport, TargetReport
-from rlpipe.exporters.signature import observation_arrays, signature_of
+from rlpipe.exporters.signature import TensorSpec, observation_arrays, signature_of
 from rlpipe.exporters.target import Arrays, Target, acts, resolve
 from rlpipe.exporters.worker_pool import WorkerPool
 from rlpipe.snapshot.identity import fingerprint
@@ -180,6 +180,7 @@ class _Desk:
         self._answers: dict[str, Arrays] = {}
         self._observations: Arrays = {}
         self._description: Mapping[str, Json] = {}
+        self._outputs: tuple[TensorSpec, ...] = ()
 
     def rows(self, targets: Mapping[str, Target], threads: ThreadPoolExecutor) -> dict[str, TargetReport]:
         """A row for each target."""
@@ -199,6 +200,7 @@ class _Desk:
         snapshot, config = self._candidate.snapshot, self._candidate.snapshot.spec.config
         space = from_json(config["observation_space"], where="observation_space")
         signature = signature_of(space, from_json(config["action_space"], where="action_space"))
+        self._outputs = signature.outputs
         self._order.labels.require_fit(signature, self._candidate.policy_id)
         self._description = {**describe_policy(snapshot, signature), **self._order.labels.to_json()}
         if self._candidate.recorded is not None:
@@ -257,7 +259,7 @@ class _Desk:
             "policy_id": self._candidate.policy_id,
             "versions": versions(),
             "provenance": dict(self._candidate.provenance),
-            "agreement": agreement(truth, answers),
+            "agreement": agreement(self._outputs, truth, answers),
         }
         loop = self._candidate.loop
         if met := (loop.observations if loop is not None else None) or self._observations:
