@@ -6,10 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from rlpipe.algorithms.env_runner import EnvSpaces
 from rlpipe.errors import ConfigError, UnsafePayloadError
-from rlpipe.exporters.artifact import open_artifact
+from rlpipe.exporters.artifact import Artifact, open_artifact
 from rlpipe.exporters.target import acts
+from rlpipe.pipeline.acting import Begin, Remembering, noise
 from rlpipe.pipeline.artifacts import ArtifactFolder, artifacts_at
 from rlpipe.pipeline.choose import completed
 from rlpipe.pipeline.inspect import facts_of_snapshot
@@ -35,7 +38,7 @@ class Contender:
         env: The environment that it was trained in, where that is recorded.
         fingerprint: First digits of its inference hash.
         trained: What is recorded; None where nothing is.
-        open: Makes the function that turns a batch of observations into a batch of actions, after it was tried.
+        open: Opens it and tries it; what it gives makes an actor for each episode.
     """
 
     policy_id: str
@@ -44,7 +47,7 @@ class Contender:
     env: str | None
     fingerprint: str
     trained: bool | None
-    open: Callable[[], Callable[[Any], Any]]
+    open: Callable[[], Begin]
 
 
 def contenders(located: Located, settings: RunSettings) -> tuple[tuple[Contender, ...], tuple[str, ...]]:
@@ -69,10 +72,10 @@ def contenders(located: Located, settings: RunSettings) -> tuple[tuple[Contender
 def _of_policy(policy: Snapshot, policy_id: str, trust: tuple[str, ...]) -> Contender:
     spaces, alone = spaces_of(policy), container_of({policy_id: policy})
 
-    def opened() -> Callable[[Any], Any]:
+    def opened() -> Begin:
         live = build_policies(alone, device="cpu", trust=trust)[policy_id]
         probe(live, spaces, policy_id=policy_id)
-        return live.compute_actions
+        return lambda: Remembering(live.step)
 
     return Contender(
         policy_id=policy_id,
@@ -102,6 +105,17 @@ def _of_folders(
     return tuple(found), tuple(f"left out {name}: {error.subject}; {error.fix}" for name, error in refused.items())
 
 
+def _beginning(artifact: Artifact) -> Begin:
+    """Each episode of an artifact that draws its actions goes on with the same noise."""
+    rng = np.random.default_rng(0)
+
+    def step(observations: Any, state: Any) -> Any:
+        drawn = {spec.name: noise(spec, 1, rng) for spec in artifact.signature.of_kind("noise")}
+        return artifact.step(observations, state, **drawn)
+
+    return lambda: Remembering(step)
+
+
 def _of_artifact(folder: ArtifactFolder, target_id: str, trust: tuple[str, ...]) -> Contender:
     artifact = open_artifact(folder.folder, target=target_id, trust=trust)
     return Contender(
@@ -111,5 +125,5 @@ def _of_artifact(folder: ArtifactFolder, target_id: str, trust: tuple[str, ...])
         env=recorded_env(folder.metadata),
         fingerprint=folder.fingerprint,
         trained=folder.record.get("trained"),
-        open=lambda: artifact.compute_actions,
+        open=lambda: _beginning(artifact),
     )
