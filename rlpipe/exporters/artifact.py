@@ -44,6 +44,11 @@ class Artifact:
     action_space: Space
     _step: Loaded
 
+    @property
+    def gives_env_actions(self) -> bool:
+        """Whether it gives what an environment takes, and not raw actions, those of an actuator, or features."""
+        return bool(self.signature.of_kind("action")) and self.record.get("action", "env") == "env"
+
     def compute_actions(self, observations: Any) -> Any:
         """Actions ready for the environment.
 
@@ -89,10 +94,10 @@ class Artifact:
             ObservationError: See `compute_actions`; or another state, mask or noise.
             ArtifactError: The artifact answers with something else than it promises, or gives no actions.
         """
-        if not self.signature.of_kind("action"):
+        if not self.gives_env_actions:
             raise ArtifactError(
-                f"{self.file.name} gives no actions",
-                expected="an artifact of a whole policy",
+                f"{self.file.name} gives no actions that an environment takes",
+                expected="an artifact of a whole policy with export.action=env",
                 found=", ".join(spec.name for spec in self.signature.outputs),
                 fix="artifact.run(arrays) gives what there is",
             )
