@@ -1,4 +1,4 @@
-"""Actors for one episode: what a policy remembers, which choices it has and what it draws with are kept here."""
+"""An actor for one episode: what a policy remembers, which choices it has and what it draws with are kept here."""
 
 from __future__ import annotations
 
@@ -7,17 +7,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from rlpipe.algorithms.env_runner import Act, EnvSpaces
+from rlpipe.algorithms.env_runner import EnvSpaces
 from rlpipe.exporters.signature import ACTION, OBSERVATION, Array, Signature, TensorSpec
 from rlpipe.exporters.target import Arrays
-from rlpipe.policies.step import Step
 from rlpipe.snapshot.spaces import flat_batch, nested_batch
 
 Compute: TypeAlias = Callable[[Arrays], Arrays]
 """One step: flat named arrays to flat named arrays."""
-
-Begin: TypeAlias = Callable[[], Act]
-"""Gives an actor for an episode."""
 
 Allowed: TypeAlias = Callable[[], Any]
 """Which choices an environment allows now, or None if it does not say."""
@@ -68,23 +64,6 @@ class EpisodeActor:
             if spec.kind == "noise":
                 made[spec.name] = noise(spec, 1, self._noise)
         return made
-
-
-class Remembering:
-    """Acts for one episode by `step`, which is given what the step before left.
-
-    Args:
-        step: Of a policy or an artifact: observations and a state, None at first.
-    """
-
-    def __init__(self, step: Callable[[Any, Mapping[str, Array] | None], Step]) -> None:
-        self._step = step
-        self._state: Mapping[str, Array] | None = None
-
-    def __call__(self, observation: Any) -> Any:
-        """A batch of one observation -> a batch of one action."""
-        actions, self._state = self._step(observation, self._state)
-        return actions
 
 
 def noise(spec: TensorSpec, n: int, rng: np.random.Generator) -> Array:

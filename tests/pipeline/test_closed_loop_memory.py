@@ -17,12 +17,10 @@ from rlpipe.exporters.observations import observations
 from rlpipe.exporters.record import describe_policy
 from rlpipe.exporters.signature import policy_signature
 from rlpipe.exporters.targets import numpy as target
-from rlpipe.pipeline.acting import Remembering
 from rlpipe.pipeline.closed_loop import ClosedLoop
 from rlpipe.policies.graph_options import GraphOptions
 from rlpipe.policies.policy import Policy
 from rlpipe.policies.policy_spec import PolicySpec
-from rlpipe.policies.step import Step
 from rlpipe.snapshot.spaces import Box, Discrete, Space
 
 PPO = "rlpipe.modules.torch.ppo.PPOModule"
@@ -107,17 +105,3 @@ def test_both_draw_with_the_same_noise(tmp_path: Path) -> None:
     policy = remembering(PENDULUM, TORQUE)
     assert level(policy, "Pendulum-v1", tmp_path, options).status == "ok"
     assert level(policy, "Pendulum-v1", tmp_path, options, wrap=WithoutNoise).status == "failed"
-
-
-def test_every_episode_begins_without_a_memory() -> None:
-    seen: list[object] = []
-
-    def step(observation: object, state: object) -> Step:
-        seen.append(state)
-        return Step(observation, {"state.0": np.ones(1)})
-
-    for _ in range(2):
-        act = Remembering(step)
-        act(0)
-        act(0)
-    assert [state is None for state in seen] == [True, False, True, False]

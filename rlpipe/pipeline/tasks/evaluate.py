@@ -134,13 +134,13 @@ def _evaluate(
     try:
         spaces = spaces_of(env)
         warnings = require_fit(contender.spaces, spaces, policy_id=contender.policy_id, env_id=env_id)
-        begin = contender.open()
+        act = contender.open()
         # Observations are given in the policy's own dtypes, actions in the environment's structure.
         both = EnvSpaces(contender.spaces.observation, spaces.action)
         episodes = []
         for index in range(settings.episodes):
             step(f"{contender.policy_id} {contender.form} in {env_id}")
-            episodes.append(rollout(env, both, begin(), seed=settings.seed + index, max_steps=settings.max_steps))
+            episodes.append(rollout(env, both, act, seed=settings.seed + index, max_steps=settings.max_steps))
     finally:
         env.close()
     evaluation = Evaluation(
