@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from rlpipe.errors import ConfigError, ForeignFormatError, NormalizerError
+from rlpipe.exporters.labels import plain
 from rlpipe.importers.libraries.rsl_rl import Options, read
 from rlpipe.importers.libraries.rsl_rl.agent import Agent
 from rlpipe.importers.libraries.rsl_rl.deployment import Deployment, Given, deployment_of
@@ -161,6 +162,7 @@ def test_patterns_that_could_take_long_are_not_tried(pattern: str) -> None:
 def test_descriptors_of_all_shapes(changes: Any, clip: Any) -> None:
     found = described(**changes)
     assert (found.scale, found.clip) == ((0.5, 0.5, 0.5), clip)
+    assert plain(dict(found.facts))
 
 
 @pytest.mark.parametrize(
