@@ -25,7 +25,7 @@ from rlpipe.exporters.labels import Labels
 from rlpipe.exporters.levels import LOOP, Level
 from rlpipe.exporters.record import describe_policy, essentials, versions
 from rlpipe.exporters.report import ExportReport, TargetReport
-from rlpipe.exporters.signature import observation_arrays, signature_of
+from rlpipe.exporters.signature import TensorSpec, observation_arrays, signature_of
 from rlpipe.exporters.target import Arrays, Target, acts, resolve
 from rlpipe.exporters.worker_pool import WorkerPool
 from rlpipe.snapshot.identity import fingerprint
@@ -182,6 +182,7 @@ class _Desk:
         self._answers: dict[str, Arrays] = {}
         self._observations: Arrays = {}
         self._description: Mapping[str, Json] = {}
+        self._outputs: tuple[TensorSpec, ...] = ()
 
     def rows(self, targets: Mapping[str, Target], threads: ThreadPoolExecutor) -> dict[str, TargetReport]:
         """A row for each target."""
@@ -203,6 +204,7 @@ class _Desk:
         signature = signature_of(space, from_json(config["action_space"], where="action_space"))
         labels = self._order.labels.over(self._candidate.labels)
         labels.require_fit(signature, self._candidate.policy_id)
+        self._outputs = signature.outputs
         self._description = {**describe_policy(snapshot, signature), **labels.to_json()}
         if self._candidate.recorded is not None:
             self._observations = observation_arrays(signature, space, self._candidate.recorded)
@@ -260,7 +262,7 @@ class _Desk:
             "policy_id": self._candidate.policy_id,
             "versions": versions(),
             "provenance": dict(self._candidate.provenance),
-            "agreement": agreement(truth, answers),
+            "agreement": agreement(self._outputs, truth, answers),
         }
         loop = self._candidate.loop
         if met := (loop.observations if loop is not None else None) or self._observations:

@@ -19,7 +19,7 @@ from rlpipe.exporters.capture import captured
 from rlpipe.exporters.compare import Tolerance
 from rlpipe.exporters.file_checks import check_files, facts_of
 from rlpipe.exporters.freeze import first_line
-from rlpipe.exporters.golden import golden, write_golden
+from rlpipe.exporters.golden import Golden, golden, write_golden
 from rlpipe.exporters.job import Job
 from rlpipe.exporters.levels import CONTRACT, NUMBERS, Level, LevelStatus
 from rlpipe.exporters.preparation import Preparation, prepare, spaces_of
@@ -40,6 +40,7 @@ class Subject:
 
     snapshot: Snapshot
     preparation: Preparation
+    vectors: Golden
 
 
 class Producer:
@@ -79,7 +80,9 @@ class Producer:
             self._kept = None
             snapshot = read_checkpoint(job.policy)
             recorded = _recorded(snapshot, job.recorded)
-            self._kept = job.policy, Subject(snapshot, prepare(snapshot, recorded=recorded, trust=job.trust))
+            preparation = prepare(snapshot, recorded=recorded, trust=job.trust)
+            vectors = golden(preparation.truth, preparation.golden_rows)
+            self._kept = job.policy, Subject(snapshot, preparation, vectors)
         return self._kept[1]
 
 
@@ -97,7 +100,7 @@ def _produce(row: TargetReport, job: Job, subject: Subject) -> tuple[TargetRepor
     file = folder / target.FILE_NAME
     folder.mkdir(exist_ok=True)
     target.export(preparation.graph, file, options, job.essentials)
-    write_golden(Path(job.results), golden(preparation.truth, preparation.golden_rows))
+    write_golden(Path(job.results), subject.vectors)
     inside = check_files(folder, subject.snapshot, without=target.BLOCKED)
     if inside.status == "failed":
         return replace(row, message=inside.detail, levels=(inside,)), {}

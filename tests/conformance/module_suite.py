@@ -198,15 +198,24 @@ class ModuleSuite(ABC):
     def test_the_default_policy_exports_with_any_batch_size(self, case: Case) -> None:
         policy = self.policy(case)
         graph = policy.graph().eval()
-        dynamic = (({0: Dim("batch", min=1, max=65536)},),)
+        dynamic = (({0: Dim("batch", min=1, max=65536)},) * len(graph.input_names),)
         with torch.no_grad():
-            program = torch.export.export(graph, (self.observations(case, 2),), dynamic_shapes=dynamic).module()
+            program = torch.export.export(graph, self.inputs(policy, case, 2), dynamic_shapes=dynamic).module()
         for size in BATCHES:
-            observations = self.observations(case, size)
-            found = program(observations)
-            assert found.shape == (size, *policy.spec.action_space.shape)  # type: ignore[attr-defined]
-            torch.testing.assert_close(found, graph(observations), rtol=1e-6, atol=1e-6)
-            assert policy.spec.action_space.contains(policy.compute_actions(observations.numpy()))
+            inputs = self.inputs(policy, case, size)
+            found, expected = (
+                made if isinstance(made, tuple) else (made,) for made in (program(*inputs), graph(*inputs))
+            )
+            assert found[0].shape == (size, *policy.spec.action_space.shape)  # type: ignore[attr-defined]
+            for one, other in zip(found, expected, strict=True):
+                torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-6)
+            assert policy.spec.action_space.contains(policy.step(inputs[0].numpy()).actions)
+
+    def inputs(self, policy: Policy, case: Case, n: int) -> tuple[torch.Tensor, ...]:
+        """Those of the policy's graph."""
+        torch.manual_seed(n)
+        memory = tuple(torch.randn(n, *port.shape) for port in policy.memory)
+        return (self.observations(case, n), *memory, *((torch.rand(n) < 0.5,) if memory else ()))
 
     def policy(self, case: Case) -> Policy:
         module = self.module(case)

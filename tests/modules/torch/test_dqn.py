@@ -14,6 +14,7 @@ from tests.conformance.module_suite import Case, ModuleSuite
 ROW = Box.uniform(-np.inf, np.inf, (5,))
 IMAGE = Box.uniform(0, 1, (3, 20, 20))
 TINY_CNN = {"type": "cnn", "filters": [[4, 5, 3]], "hidden": [8]}
+TINY_LSTM = {"type": "lstm", "hidden_size": 4}
 DUELING = {"dueling": True, "head_hidden": [6], "encoder": {"type": "mlp", "hidden": [7], "activation": "silu"}}
 NEXT = {"next_obs": (5,)}
 
@@ -29,6 +30,7 @@ class TestDQN(ModuleSuite):
             Case("dueling", ROW, Discrete(4), DUELING, ("target_",)),
             Case("linear", ROW, Discrete(2), {"encoder": {"type": "mlp", "hidden": []}}, ("target_",)),
             Case("cnn", IMAGE, Discrete(4), {"encoder": TINY_CNN}, ("target_",)),
+            Case("lstm", ROW, Discrete(3), {"encoder": TINY_LSTM, "dueling": True}, ("target_",), is_recurrent=True),
         ]
 
 

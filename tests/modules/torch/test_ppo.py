@@ -39,6 +39,9 @@ class TestPPO(ModuleSuite):
             Case("none", ROW, Box.uniform(-1, 1, (2,)), {"log_std": "none"}, TRAINING),
             Case("linear", ROW, Discrete(2), {"actor": {"type": "mlp", "hidden": []}}, TRAINING),
             Case("cnn", IMAGE, Discrete(4), {"shared": TINY_CNN, "actor": SMALL}, TRAINING),
+            Case("lstm", ROW, Discrete(3), {"actor": TINY_LSTM, "critic": TINY_GRU}, TRAINING, is_recurrent=True),
+            Case("gru", ROW, Box.uniform(-1, 1, (2,)), {"shared": TINY_GRU}, TRAINING, is_recurrent=True),
+            Case("blind", ROW, Discrete(3), {"critic": TINY_LSTM}, TRAINING, is_recurrent=True),
         ]
 
 

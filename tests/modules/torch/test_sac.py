@@ -36,6 +36,7 @@ class TestSAC(ModuleSuite):
                 TRAINING,
                 PAIR,
             ),
+            Case("gru", ROW, actions, {"actor": {"type": "gru", "hidden_size": 4}}, TRAINING, PAIR, is_recurrent=True),
             Case("cnn", IMAGE, actions, {"actor": TINY_CNN, "critic": TINY_CNN}, TRAINING, PAIR),
         ]
 
