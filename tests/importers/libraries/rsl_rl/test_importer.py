@@ -48,6 +48,35 @@ class TestRslRl(ImporterSuite):
         return read(path, Options() if (path.parent / "params").is_dir() else ALONE)
 
 
+class TestRecurrent(TestRslRl):
+    @staticmethod
+    def examples() -> Mapping[str, Path]:
+        return {name: golden(name) for name in ("v2_lstm", "v3_gru", "v4_lstm", "v5_lstm", "v5_gru")}
+
+    def test_acts_as_the_trainer_did(self) -> None:
+        """200 steps of four rows, each with episodes that end now and then."""
+        for name, path in self.examples().items():
+            with np.load(path.with_suffix(".npz")) as known:
+                rows = [known[part] for part in ("observations", "starts", "actions")]
+            policy: Any = build(self.read(path).snapshot)
+            state = None
+            assert (len(rows[1]), rows[1][1:].any()) == (200, True)
+            for number, (observations, starts, actions) in enumerate(zip(*rows, strict=True)):
+                step = policy.step(observations, state, episode_start=starts)
+                state = step.state
+                np.testing.assert_allclose(step.actions, actions, rtol=0, atol=1e-6, err_msg=f"{name}, step {number}")
+
+
+def test_what_a_policy_remembers_is_in_its_spec() -> None:
+    config = read(golden("v5_lstm"), Options()).snapshot.spec.config["module"]
+    part = {"shape": [2, 12], "dtype": "float32"}
+    assert config["state"] == {"actor/c": part, "actor/h": part}
+    assert config["model_config"]["actor"] == {
+        "type": "lstm", "hidden_size": 12, "num_layers": 2, "before": None,
+        "after": {"type": "mlp", "hidden": [16, 8], "activation": "elu"},
+    }  # fmt: skip
+
+
 def test_a_file_of_the_first_version_acts_as_it_did() -> None:
     path = golden("v1_mlp")
     found = read(path, Options(activation="elu"))
