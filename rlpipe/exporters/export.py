@@ -61,6 +61,7 @@ class Candidate:
         recorded: A batch of observations met in the environment, as its observation space has them, or None.
         provenance: Plain JSON about this run, without absolute paths; it is recorded as it is.
         loop: Rolls an artifact out in the policy's environment, or None.
+        labels: What is known of its elements and its deployment; what the order says comes first.
     """
 
     policy_id: str
@@ -68,6 +69,7 @@ class Candidate:
     recorded: Any = None
     provenance: Mapping[str, Json] = field(default_factory=dict)
     loop: Loop | None = None
+    labels: Labels = field(default_factory=Labels)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -214,9 +216,10 @@ class _Desk:
         snapshot, config = self._candidate.snapshot, self._candidate.snapshot.spec.config
         space = from_json(config["observation_space"], where="observation_space")
         signature = _signature(snapshot, self._order)
+        labels = self._order.labels.over(self._candidate.labels)
+        labels.require_fit(signature, self._candidate.policy_id)
         self._outputs = signature.outputs
-        self._order.labels.require_fit(signature, self._candidate.policy_id)
-        self._description = {**describe_policy(snapshot, signature, self._order.graph), **self._order.labels.to_json()}
+        self._description = {**describe_policy(snapshot, signature, self._order.graph), **labels.to_json()}
         if self._candidate.recorded is not None:
             self._observations = observation_arrays(signature, space, self._candidate.recorded)
             np.savez(self._folder / "recorded.npz", allow_pickle=False, **self._observations)

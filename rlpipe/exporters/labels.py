@@ -29,6 +29,10 @@ class Labels:
         names = {tensor: list(given) for tensor, given in self.names.items()}
         return {**({"names": names} if names else {}), **({"metadata": dict(self.metadata)} if self.metadata else {})}
 
+    def over(self, others: Labels) -> Labels:
+        """These and, where they say nothing, the others."""
+        return Labels(names={**others.names, **self.names}, metadata={**others.metadata, **self.metadata})
+
     def require_fit(self, signature: Signature, policy_id: str) -> None:
         """Check the names against a policy's inputs and outputs.
 
@@ -48,6 +52,16 @@ class Labels:
                 found="; ".join(found),
                 fix="give a name for each element, or choose the policies with policy_ids",
             )
+
+
+def recorded_labels(metadata: Mapping[str, Json]) -> Labels:
+    """What an importer noted in a policy's metadata: a name for each element, and facts for whoever deploys it."""
+    names, facts = metadata.get("names"), metadata.get("deployment")
+    known = names if isinstance(names, Mapping) else {}
+    return Labels(
+        names={tensor: tuple(given) for tensor, given in known.items() if isinstance(given, (list, tuple))},
+        metadata=dict(facts) if isinstance(facts, Mapping) and plain(facts) else {},
+    )
 
 
 def plain(value: Any) -> bool:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rlpipe.errors import ConfigError
-from rlpipe.exporters.labels import Labels, plain
+from rlpipe.exporters.labels import Labels, plain, recorded_labels
 from rlpipe.exporters.signature import signature_of
 from rlpipe.snapshot.spaces import Box, Discrete
 
@@ -36,3 +36,16 @@ def test_other_values(value: object) -> None:
 
 def test_nothing_given_is_nothing_recorded() -> None:
     assert Labels().to_json() == {}
+
+
+def test_what_is_given_comes_before_what_was_recorded() -> None:
+    recorded = recorded_labels({"names": {"obs": ["a"], "action": ["b"]}, "deployment": {"rate_hz": 50, "kp": [1.0]}})
+    merged = Labels(names={"obs": ("x",)}, metadata={"rate_hz": 20}).over(recorded)
+    assert merged == Labels(names={"obs": ("x",), "action": ("b",)}, metadata={"rate_hz": 20, "kp": [1.0]})
+
+
+@pytest.mark.parametrize(
+    "metadata", [{}, {"names": 3, "deployment": []}, {"names": {"obs": 3}, "deployment": {"x": math.inf}}]
+)
+def test_metadata_of_another_kind_names_nothing(metadata: dict[str, object]) -> None:
+    assert recorded_labels(metadata) == Labels()

@@ -112,7 +112,11 @@ def trained(case: Case, *, iterations: int = 2) -> Any:
             module.loaded_teacher = True
         runner.alg.teacher_loaded = True
     runner.disable_logs = True  # version 2 and 3 copy the state of their repository into the log else
+    if hasattr(runner, "logger") and major() == 3:
+        # Version 3.3 logs and saves while it learns, whether there is a folder for it or not.
+        runner.logger.log_dir, runner.logger.log, runner.save = "", lambda **_: None, lambda *_: None
     runner.learn(iterations)
+    vars(runner).pop("save", None)
     runner.current_learning_iteration = iterations
     return runner
 

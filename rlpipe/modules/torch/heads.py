@@ -17,12 +17,13 @@ from rlpipe.modules.torch.batch import Outputs
 from rlpipe.modules.torch.encoders import linear_stack
 from rlpipe.snapshot.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Space
 
-LogStd: TypeAlias = Literal["free", "state", "gsde"]
+LogStd: TypeAlias = Literal["free", "state", "std", "gsde", "none"]
 
 LOG_STD_RANGE = (-20.0, 2.0)
 """Bounds of the log standard deviation that a squashed Gaussian computes from its features (Haarnoja et al. 2018)."""
 
 _GSDE_EPSILON = 1e-6
+_LEAST_STD = 1e-6
 
 
 class CategoricalHead(nn.Module):
@@ -54,8 +55,9 @@ class GaussianHead(nn.Module):
     Args:
         latent: Length of the features.
         n: Length of the action.
-        log_std: "free": a parameter (n,). "state": a linear layer of the features. "gsde": a parameter (latent, n), the
-            noise is a linear function of the features (Raffin et al. 2021, generalised state-dependent exploration).
+        log_std: "free": a parameter (n,). "state": a linear layer of the features. "std": a linear layer that gives the
+            deviation itself, at least 1e-6. "gsde": a parameter (latent, n), the noise is a linear function of the
+            features (Raffin et al. 2021, generalised state-dependent exploration). "none": there is no deviation.
         mean_clip: Bound on the mean's size, or None.
         log_std_range: Bounds on a "state" log standard deviation, or None.
     """
@@ -71,10 +73,11 @@ class GaussianHead(nn.Module):
     ) -> None:
         super().__init__()
         self.mean = nn.Linear(latent, n)
-        self.log_std: nn.Module | nn.Parameter
+        self.std = nn.Linear(latent, n) if log_std == "std" else None
+        self.log_std: nn.Module | nn.Parameter | None = None
         if log_std == "state":
             self.log_std = nn.Linear(latent, n)
-        else:
+        elif log_std in ("free", "gsde"):
             self.log_std = nn.Parameter(torch.zeros((n,) if log_std == "free" else (latent, n)))
         self.kind = log_std
         self.mean_clip = mean_clip
@@ -86,17 +89,22 @@ class GaussianHead(nn.Module):
         return {"mean": mean if self.mean_clip is None else mean.clamp(-self.mean_clip, self.mean_clip)}
 
     def forward(self, latent: torch.Tensor) -> Outputs:
-        """`mean` (B, n) and `log_std` (B, n)."""
+        """`mean` (B, n) and `log_std` (B, n); the mean alone where there is no deviation."""
         mean = self.mode(latent)["mean"]
-        return {"mean": mean, "log_std": self._log_std(latent).expand_as(mean)}
+        return (
+            {"mean": mean} if self.kind == "none" else {"mean": mean, "log_std": self._log_std(latent).expand_as(mean)}
+        )
 
     def _log_std(self, latent: torch.Tensor) -> torch.Tensor:
+        if self.std is not None:
+            return self.std(latent).clamp_min(_LEAST_STD).log()
         if isinstance(self.log_std, nn.Module):
             log_std: torch.Tensor = self.log_std(latent)
             return log_std if self.log_std_range is None else log_std.clamp(*self.log_std_range)
+        scale: Any = self.log_std
         if self.kind == "free":
-            return self.log_std
-        variance = latent.square() @ self.log_std.exp().square()
+            return scale
+        variance = latent.square() @ scale.exp().square()
         return 0.5 * torch.log(variance + _GSDE_EPSILON)
 
 

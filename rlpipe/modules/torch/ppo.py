@@ -28,7 +28,7 @@ class PPOConfig:
         shared: Encoder that actor and critic share, or None; the others come behind it.
         actor: Encoder of the policy.
         critic: Encoder of the value function.
-        log_std: "free", "state" or "gsde", see `GaussianHead`; for Box actions only.
+        log_std: "free", "state", "std", "gsde" or "none", see `GaussianHead`; for Box actions only.
         squash: The mean is meant to go through tanh.
     """
 
@@ -43,7 +43,7 @@ class PPOConfig:
         for name in ("shared", "actor", "critic"):
             if (value := getattr(self, name)) is not None or name != "shared":
                 object.__setattr__(self, name, read_encoder(value, where=f"model_config.{name}"))
-        choice(self.log_std, ("free", "state", "gsde"), where="model_config.log_std")
+        choice(self.log_std, ("free", "state", "std", "gsde", "none"), where="model_config.log_std")
         flag(self.squash, where="model_config.squash")
 
     @property

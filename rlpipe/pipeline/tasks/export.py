@@ -11,6 +11,7 @@ from rich.console import RenderableType
 
 from rlpipe.errors import ConfigError
 from rlpipe.exporters.export import Candidate, Order, export_policies
+from rlpipe.exporters.labels import recorded_labels
 from rlpipe.pipeline import tables
 from rlpipe.pipeline.choose import completed, renamed
 from rlpipe.pipeline.closed_loop import ClosedLoop
@@ -137,6 +138,7 @@ def _candidate(
         recorded=recordings[policy_id].observations,
         provenance={**provenance(settings), "policy": dict(policy.metadata)},
         loop=ClosedLoop(policy, policy_id, env_id, settings.trust) if env_id else None,
+        labels=recorded_labels(policy.metadata),
     )
 
 

@@ -32,7 +32,12 @@ def test_choices_have_a_score_each(head: CategoricalHead, width: int) -> None:
 
 @pytest.mark.parametrize(
     ("log_std", "shape"),
-    [("free", {"log_std": (2,)}), ("gsde", {"log_std": (4, 2)}), ("state", {"log_std.weight": (2, 4)})],
+    [
+        ("free", {"log_std": (2,)}),
+        ("gsde", {"log_std": (4, 2)}),
+        ("state", {"log_std.weight": (2, 4)}),
+        ("std", {"std.weight": (2, 4)}),
+    ],
 )
 def test_a_gaussian_has_a_deviation_for_each_action(log_std: str, shape: dict[str, tuple[int, ...]]) -> None:
     head = GaussianHead(4, 2, log_std)  # type: ignore[arg-type]
@@ -41,6 +46,20 @@ def test_a_gaussian_has_a_deviation_for_each_action(log_std: str, shape: dict[st
     assert torch.equal(head.mode(LATENT)["mean"], found["mean"])
     name, expected = next(iter(shape.items()))
     assert tuple(head.state_dict()[name].shape) == expected
+
+
+def test_a_deviation_that_is_computed_itself_stays_above_nothing() -> None:
+    head = GaussianHead(4, 2, "std")
+    assert head.std is not None
+    found = head(1e3 * LATENT)["log_std"]
+    torch.testing.assert_close(found, head.std(1e3 * LATENT).clamp_min(1e-6).log())
+    assert torch.isfinite(found).all()
+
+
+def test_a_gaussian_may_be_without_a_deviation() -> None:
+    head = GaussianHead(4, 2, "none")
+    assert list(head(LATENT)) == ["mean"]
+    assert list(head.state_dict()) == ["mean.weight", "mean.bias"]
 
 
 def test_a_squashed_gaussian_bounds_its_deviation_and_its_mean() -> None:

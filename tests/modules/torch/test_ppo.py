@@ -35,6 +35,8 @@ class TestPPO(ModuleSuite):
             Case("free", ROW, Box.uniform(-2, 1, (2, 3)), {"shared": SMALL}, TRAINING),
             Case("state", ROW, Box.uniform(-0.1, 0.3, (2,), np.float64), {"log_std": "state"}, TRAINING),
             Case("gsde", ROW, Box.uniform(-1, 1, (2,)), {"log_std": "gsde", "squash": True}, TRAINING),
+            Case("std", ROW, Box.uniform(-1, 1, (2,)), {"log_std": "std"}, TRAINING),
+            Case("none", ROW, Box.uniform(-1, 1, (2,)), {"log_std": "none"}, TRAINING),
             Case("linear", ROW, Discrete(2), {"actor": {"type": "mlp", "hidden": []}}, TRAINING),
             Case("cnn", IMAGE, Discrete(4), {"shared": TINY_CNN, "actor": SMALL}, TRAINING),
             Case("lstm", ROW, Discrete(3), {"actor": TINY_LSTM, "critic": TINY_GRU}, TRAINING, is_recurrent=True),

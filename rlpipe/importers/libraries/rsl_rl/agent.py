@@ -33,6 +33,8 @@ class Agent:
         is_normalised: Whether the policy normalises what it sees.
         noise: "scalar" or "log".
         distribution: Name of the class that the actions come from.
+        spreads: Whether the deviation is said to depend on the observation.
+        is_known: Whether there are settings of the policy at all.
         groups: Observation groups of the actor, in their order.
         clip_actions: Bound on the size of actions.
     """
@@ -43,6 +45,8 @@ class Agent:
     is_normalised: bool | None = None
     noise: str | None = None
     distribution: str = ""
+    spreads: bool = False
+    is_known: bool = True
     groups: tuple[str, ...] = ()
     clip_actions: float | None = None
 
@@ -55,19 +59,21 @@ def read_agent(settings: Settings, run: SavedRun) -> Agent:
     if isinstance(model, dict):
         return _of_model(agent, model, role)
     policy = inside(agent, "policy")
-    return _of_policy(agent, policy, role) if isinstance(policy, dict) else Agent()
+    return _of_policy(agent, policy, role) if isinstance(policy, dict) else Agent(is_known=False)
 
 
 def _of_model(agent: Mapping[str, Any], model: Mapping[str, Any], role: str) -> Agent:
     """Versions 4 and 5: a section for each network."""
     spread = model.get("distribution_cfg")
+    distribution = _last(_text(inside(spread, "class_name")) or "")
     return Agent(
         activation=_text(model.get("activation")),
         hidden=_wholes(model.get("hidden_dims")),
         memory=_memory(model),
         is_normalised=_flag(model.get("obs_normalization")),
         noise=_text(inside(spread, "std_type")) or _text(model.get("noise_std_type")),
-        distribution=_text(inside(spread, "class_name")) or "",
+        distribution=distribution,
+        spreads="Heteroscedastic" in distribution or model.get("state_dependent_std") is True,
         groups=_groups(agent, role),
         clip_actions=_clip(agent),
     )
@@ -82,16 +88,22 @@ def _of_policy(agent: Mapping[str, Any], policy: Mapping[str, Any], role: str) -
         memory=_memory(policy),
         is_normalised=_flag(agent.get("empirical_normalization")) if normalised is None else normalised,
         noise=_text(policy.get("noise_std_type")),
+        spreads=policy.get("state_dependent_std") is True,
         groups=_groups(agent, role),
         clip_actions=_clip(agent),
     )
 
 
 def _memory(section: Mapping[str, Any]) -> str | None:
-    name = (_text(section.get("class_name")) or "").replace(":", ".").rpartition(".")[2]
+    name = _last(_text(section.get("class_name")) or "")
     if "Recurrent" in name or "RNN" in name:
         return (_text(section.get("rnn_type")) or "lstm").lower()
     return "" if name in ("ActorCritic", "StudentTeacher", "MLPModel") else None
+
+
+def _last(path: str) -> str:
+    """The name of a class without its module, written with dots or a colon."""
+    return path.replace(":", ".").rpartition(".")[2]
 
 
 def _groups(agent: Mapping[str, Any], role: str) -> tuple[str, ...]:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 from typing import Any
 
+from rlpipe.importers.libraries.rsl_rl.actor import Critic, Head, Network
 from rlpipe.importers.libraries.rsl_rl.checkpoint import SavedRun
 from rlpipe.importers.libraries.rsl_rl.deployment import Deployment
 from rlpipe.importers.libraries.rsl_rl.networks import Entries
 from rlpipe.importers.libraries.rsl_rl.settings import Settings
 from rlpipe.importers.libraries.rsl_rl.statistics import STAGE
 from rlpipe.policies.default_stages import default_action_stages
-from rlpipe.policies.stages import prepared_space, stages_to_json
+from rlpipe.policies.stages import Affine, Clip, Stage, prepared_space, stages_to_json
 from rlpipe.snapshot.snapshot import Snapshot
 from rlpipe.snapshot.spaces import Box, to_json
 from rlpipe.snapshot.spec import Json, Spec
@@ -33,32 +33,61 @@ class Parts:
         run: The file.
         settings: The files beside it.
         deployment: What deployment needs beyond the policy.
-        inputs: Elements of the observation.
-        actions: Elements of the action.
+        actor: The acting network.
+        head: How its last layer becomes an action.
+        critic: The value network, if it comes along.
+        activation: What is between the layers.
         clip_actions: Bound on the size of actions, or None.
-        model_config: Architecture of the module.
-        entries: Keys of its state -> arrays.
+        entries: Keys of the module's state -> arrays.
         statistics: Those of the observations, or None.
-        has_critic: Whether the critic came along.
     """
 
     run: SavedRun
     settings: Settings
     deployment: Deployment
-    inputs: int
-    actions: int
+    actor: Network
+    head: Head
+    critic: Critic
+    activation: str
     clip_actions: float | None
-    model_config: Mapping[str, Any]
     entries: Entries
     statistics: Entries | None
-    has_critic: bool
+
+    @property
+    def model_config(self) -> dict[str, Any]:
+        """Architecture of the module."""
+        return {
+            "shared": None,
+            "actor": self.actor.encoder(self.activation),
+            "critic": self.critic.encoder(self.activation),
+            "log_std": self.head.log_std,
+            "squash": False,
+        }
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What the module remembers, as its spec says it: {} for nothing."""
+        memory = self.actor.memory
+        if memory is None:
+            return {}
+        part = {"shape": [memory.layers, memory.hidden], "dtype": "float32"}
+        return {f"actor/{name}": part for name in (("c", "h") if memory.kind == "lstm" else ("h",))}
+
+    @property
+    def target(self) -> tuple[Stage, ...]:
+        """The stages behind the action, to what the actuators are told; () where that is not known."""
+        known = self.deployment
+        if known.scale is None or known.offset is None:
+            return ()
+        lows, highs = zip(*known.clip, strict=True) if known.clip else ((), ())
+        return (Affine(known.scale, known.offset), *((Clip(lows, highs),) if known.clip else ()))
 
 
 def snapshot_of(parts: Parts) -> Snapshot:
     """The policy as a snapshot, keys and roles as rlpipe's own policies have them."""
     entries = parts.entries | (parts.statistics or {})
     options: dict[str, Json] = {
-        "inference_only": not parts.has_critic,
+        "inference_only": parts.critic.network is None,
         "learner_only": False,
         "non_inference_attributes": None,
     }
@@ -71,21 +100,23 @@ def snapshot_of(parts: Parts) -> Snapshot:
 
 
 def _config(parts: Parts) -> dict[str, Json]:
-    observations = Box.uniform(-inf, inf, (parts.inputs,))
+    observations = Box.uniform(-inf, inf, (parts.actor.inputs,))
     bound = inf if parts.clip_actions is None else parts.clip_actions
-    actions = Box.uniform(-bound, bound, (parts.actions,))
+    actions = Box.uniform(-bound, bound, (parts.head.actions,))
     stages = (STAGE,) if parts.statistics is not None else ()
     return {
         "module": {
             "class": _MODULE,
             "observation_space": to_json(prepared_space(observations, stages)),
             "action_space": to_json(actions),
-            "model_config": dict(parts.model_config),
+            "model_config": parts.model_config,
+            **({"state": parts.state} if parts.state else {}),
         },
         "observation_space": to_json(observations),
         "action_space": to_json(actions),
         "observation": stages_to_json(stages),
         "action": stages_to_json(default_action_stages(actions, "mean")),
+        **({"target": stages_to_json(parts.target)} if parts.target else {}),
     }
 
 

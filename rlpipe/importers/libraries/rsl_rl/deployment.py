@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from rlpipe.errors import ConfigError, ForeignFormatError, listed
@@ -23,7 +24,7 @@ _GROUPS = ("actor", "policy", "student")
 _GAINS = {"default_joint_pos": "default_joint_pos", "default_joint_stiffness": "kp", "default_joint_damping": "kd"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Given:
     """What the caller says; None for what is left to the settings.
 
@@ -159,9 +160,11 @@ def _target(
         return None, None, ()
     scale = tuple(number for term in terms for number in term.scale or ())
     offset = tuple(number for term in terms for number in term.offset or ())
-    clip = tuple(pair for term in terms for pair in term.clip or ())
-    if len(scale) != actions or len(offset) != actions or len(clip) not in (0, actions):
+    if len(scale) != actions or len(offset) != actions:
         return None, None, ()
+    if not any(term.clip for term in terms):
+        return scale, offset, ()
+    clip = tuple(pair for term in terms for pair in term.clip or ((-inf, inf),) * len(term.scale or ()))
     return scale, offset, clip
 
 

@@ -30,7 +30,7 @@ def actions_of(env: Mapping[str, Any], joints: Sequence[str], size: int) -> tupl
         size: Elements of the action.
 
     Raises:
-        ForeignFormatError: A pattern is none that can be tried safely, or several fit one joint.
+        ForeignFormatError: A pattern fits no joint, or is none that can be tried safely, or several fit one joint.
     """
     actions = env.get("actions")
     terms = (
@@ -40,6 +40,13 @@ def actions_of(env: Mapping[str, Any], joints: Sequence[str], size: int) -> tupl
         return tuple(ActionTerm(name=str(name), kind=_kind(term), clip=None) for name, term in terms.items())
     ((name, term),) = terms.items()
     names = tuple(joints) or _named(term, size)
+    for patterns in (
+        term.get("scale"),
+        term.get("offset"),
+        term.get("clip"),
+        dict.fromkeys(texts(term.get("joint_names"))),
+    ):
+        _require_all_fit(patterns, names)
     return (
         ActionTerm(
             name=str(name),
@@ -89,6 +96,20 @@ def _numbers(value: Any, names: Sequence[str], size: int, default: float | None 
         return (only,) * size if only is not None and not same else None
     numbers = [_fitting(name, found, default) for name in names]
     return None if None in numbers else tuple(item for item in numbers if item is not None)
+
+
+def _require_all_fit(patterns: Any, names: Sequence[str]) -> None:
+    """Check that each pattern fits a joint, as the trainer itself does: a name with a typo has no other sign."""
+    if not names or not isinstance(patterns, dict):
+        return
+    idle = [str(one) for one in patterns if not any(_matches(str(one), name, len(patterns)) for name in names)]
+    if idle:
+        raise ForeignFormatError(
+            f"{ENV} speaks of other joints",
+            expected=f"a joint for {' and '.join(sorted(idle))}",
+            found=", ".join(names),
+            fix="give the names as the robot has them: source.joint_names=[...]",
+        )
 
 
 def _fitting(name: str, found: Mapping[str, float | None], default: float | None) -> float | None:

@@ -164,13 +164,13 @@ def log_deviation(tensors: Tensors, actions: int, subject: str) -> tuple[Array |
     Raises:
         ForeignFormatError: Another count of numbers than the action has elements.
     """
-    for name in ("std", "log_std"):
-        if name in tensors:
-            require_shape(tensors[name], (actions,), f"{name} of {subject}")
-    if "log_std" in tensors:
-        return tensors["log_std"], ""
-    if "std" not in tensors:
+    found = [name for name in ("std", "log_std") if name in tensors]
+    if not found:
         return None, ""
+    for name in found:
+        require_shape(tensors[name], (actions,), f"{name} of {subject}")
+    if found[-1] == "log_std":
+        return tensors["log_std"], ""
     std = tensors["std"].astype(np.float64)
     note = f"deviations below {MIN_STD} became that; actions do not depend on it" if np.any(std < MIN_STD) else ""
     return np.log(np.maximum(std, MIN_STD)).astype(np.float32), note

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from math import nan
+from math import isfinite, nan
 from typing import Any
 
 from rlpipe.importers.libraries.rsl_rl.settings import inside, real, reals, texts
@@ -53,7 +53,8 @@ class ActionTerm:
             "joint_names": list(self.joints),
             "scale": _listed(self.scale),
             "offset": _listed(self.offset),
-            "clip": [list(pair) for pair in self.clip or ()],
+            # JSON knows no infinity.
+            "clip": [[end if isfinite(end) else None for end in pair] for pair in self.clip or ()],
         }
         return {name: value for name, value in parts.items() if value}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from rlpipe.errors import ConfigError, ForeignFormatError, NormalizerError
 from rlpipe.importers import ImportedFile, recognise
 from rlpipe.importers.libraries.rsl_rl import Options, read
 from rlpipe.snapshot.identity import content_hash
-from rlpipe.snapshot.state import arrays
+from rlpipe.snapshot.state import arrays, entries
 from tests.conformance.importer_suite import ImporterSuite
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "rsl_rl"
@@ -41,12 +40,41 @@ class TestRslRl(ImporterSuite):
 
     @staticmethod
     def examples() -> Mapping[str, Path]:
-        names = ("v2_mlp", "v2_student", "v3_mlp", "v3_state", "v4_mlp", "v5_mlp", "v5_student")
+        names = ("v2_mlp", "v2_student", "v3_mlp", "v3_state", "v4_mlp", "v5_mlp", "v5_state", "v5_student")
         return {name: golden(name) for name in names}
 
     def read(self, path: Path) -> ImportedFile:
         # The copies that the suite makes lie without their settings.
         return read(path, Options() if (path.parent / "params").is_dir() else ALONE)
+
+
+class TestRecurrent(TestRslRl):
+    @staticmethod
+    def examples() -> Mapping[str, Path]:
+        return {name: golden(name) for name in ("v2_lstm", "v3_gru", "v4_lstm", "v5_lstm", "v5_gru")}
+
+    def test_acts_as_the_trainer_did(self) -> None:
+        """200 steps of four rows, each with episodes that end now and then."""
+        for name, path in self.examples().items():
+            with np.load(path.with_suffix(".npz")) as known:
+                rows = [known[part] for part in ("observations", "starts", "actions")]
+            policy: Any = build(self.read(path).snapshot)
+            state = None
+            assert (len(rows[1]), rows[1][1:].any()) == (200, True)
+            for number, (observations, starts, actions) in enumerate(zip(*rows, strict=True)):
+                step = policy.step(observations, state, episode_start=starts)
+                state = step.state
+                np.testing.assert_allclose(step.actions, actions, rtol=0, atol=1e-6, err_msg=f"{name}, step {number}")
+
+
+def test_what_a_policy_remembers_is_in_its_spec() -> None:
+    config = read(golden("v5_lstm"), Options()).snapshot.spec.config["module"]
+    part = {"shape": [2, 12], "dtype": "float32"}
+    assert config["state"] == {"actor/c": part, "actor/h": part}
+    assert config["model_config"]["actor"] == {
+        "type": "lstm", "hidden_size": 12, "num_layers": 2, "before": None,
+        "after": {"type": "mlp", "hidden": [16, 8], "activation": "elu"},
+    }  # fmt: skip
 
 
 def test_a_file_of_the_first_version_acts_as_it_did() -> None:
@@ -127,8 +155,26 @@ def test_deviations_become_their_logarithm() -> None:
     assert arrays(scalar.state)["pi/log_std"].shape == (3,)
     assert np.abs(arrays(scalar.state)["pi/log_std"]).max() < 0.1  # they began at 1
     assert scalar.spec.config["module"]["model_config"]["log_std"] == "free"
-    state = read(golden("v3_state"), Options()).snapshot
-    assert state.spec.config["module"]["model_config"]["log_std"] == "state"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "key"),
+    [
+        ("v3_mlp", "free", "pi/log_std"),
+        ("v3_state", "state", "pi/log_std/weight"),
+        ("v5_state", "std", "pi/std/weight"),
+        ("v2_student", "free", "pi/log_std"),
+    ],
+)
+def test_deviations_of_every_kind(name: str, kind: str, key: str) -> None:
+    found = read(golden(name), Options()).snapshot
+    assert found.spec.config["module"]["model_config"]["log_std"] == kind
+    assert key in arrays(found.state)
+
+
+def test_how_actions_spread_is_asked_for_where_nothing_tells() -> None:
+    with pytest.raises(ForeignFormatError, match=r"source\.params"):
+        read(golden("v5_state"), ALONE)
 
 
 def test_a_distribution_that_is_not_a_gaussian_is_refused() -> None:
@@ -162,8 +208,8 @@ def test_a_layer_of_minus_one_is_as_wide_as_the_observation(tmp_path: Path) -> N
     assert "[8, 8]" in caught.value.expected
 
 
-def test_the_same_network_has_the_same_identity_with_and_without_its_settings() -> None:
-    """Names and rates are facts beside it."""
-    whole, alone = read(golden("v5_mlp"), Options()), read(golden("v5_mlp"), replace(ALONE, policy_id="p1"))
-    assert whole.snapshot.metadata != alone.snapshot.metadata
-    assert dict(arrays(whole.snapshot.state)).keys() == dict(arrays(alone.snapshot.state)).keys()
+def test_the_settings_change_nothing_in_the_numbers() -> None:
+    whole, alone = (read(golden("v5_mlp"), options).snapshot for options in (Options(), ALONE))
+    assert entries(whole.state).keys() == entries(alone.state).keys()
+    assert all(np.array_equal(array, arrays(alone.state)[key]) for key, array in arrays(whole.state).items())
+    assert "target" not in alone.spec.config
