@@ -183,7 +183,9 @@ def _describe_folder(source: FolderSource, chosen: SelectSettings) -> InfoReport
     readable = tuple(policy_id for policy_id in ids if policy_id not in refused)
     tree = read_tree(source, replace(chosen, policy_ids=readable)) if readable else None
     components = tuple(_facts_of({} if tree is None else policies_of(tree)))
-    reasons = (f"{policy_id} cannot be imported: {' '.join(str(error).split())}" for policy_id, error in refused.items())
+    reasons = (
+        f"{policy_id} cannot be imported: {' '.join(str(error).split())}" for policy_id, error in refused.items()
+    )
     return InfoReport(
         source=source.facts,
         notes=source.report.confirmed,

@@ -18,7 +18,10 @@ from rlpipe.importers.libraries.rllib import Options, policy_ids, read, read_pol
 from tests.conformance.folder_suite import FolderSuite
 from tests.importers.rllib_folders import CONNECTORS, GOLDEN, MODULES, copied, known, module
 
-PLAIN = ("ppo_choices", "ppo_box", "ppo_heads", "ppo_clipped", "ppo_filtered", "ppo_flattened", "dqn", "dqn_plain", "sac")
+PLAIN = (
+    *("ppo_choices", "ppo_box", "ppo_heads", "ppo_clipped", "ppo_filtered", "ppo_flattened"),
+    *("dqn", "dqn_plain", "sac"),
+)
 
 
 class TestRllib(FolderSuite):
