@@ -29,8 +29,6 @@ def unpacked(text: Any) -> Array:
     Raises:
         ValueError: The text is none of these; says why.
     """
-    if not isinstance(text, (str, bytes)):
-        raise ValueError(f"a {type(text).__name__}, not a text")
     try:
         return _array(_inflated(base64.b64decode(text, validate=True)))
     except (zlib.error, TypeError) as error:

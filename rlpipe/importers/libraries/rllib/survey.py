@@ -104,7 +104,7 @@ def _components(path: Path) -> Iterator[SurveyedPart]:
     policies = policies_in(path)
     if not policies.is_single:
         yield SurveyedPart(path="", class_name="Algorithm", nbytes=_own_bytes(path))
-    for name, folder in sorted(policies.folders.items()):
+    for _, folder in sorted(policies.folders.items()):
         place = "" if policies.is_single else folder.relative_to(path).as_posix()
         yield SurveyedPart(path=place, class_name="Policy", nbytes=_own_bytes(folder))
 

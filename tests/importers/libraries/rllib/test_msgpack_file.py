@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-msgpack = pytest.importorskip("msgpack", reason="the extra rllib is not installed")
+pytest.importorskip("msgpack", reason="the extra rllib is not installed")
+
+import msgpack
 
 from rlpipe.checkpoint.restore import build
 from rlpipe.errors import UnsafePayloadError

@@ -11,12 +11,6 @@ import pytest
 
 pytest.importorskip("ray", reason="the trainer is not installed; golden directories stand for it")
 
-pytestmark = [
-    pytest.mark.slow,
-    # ray and what it imports warn about themselves.
-    pytest.mark.filterwarnings("ignore"),
-]
-
 from rlpipe.checkpoint.restore import build
 from rlpipe.importers.libraries.rllib import Options, read
 from rlpipe.snapshot.identity import content_hash
@@ -31,6 +25,12 @@ from tests.importers.rllib_models import (
     stacked,
     start,
 )
+
+pytestmark = [
+    pytest.mark.slow,
+    # ray and what it imports warn about themselves.
+    pytest.mark.filterwarnings("ignore"),
+]
 
 MEMORYLESS = [name for name in CASES if name != "ppo_lstm"]
 
