@@ -56,7 +56,7 @@ def keep(name: str, case: Case, *, use_msgpack: bool) -> None:
         for agent, policy_id in AGENTS.items() if name.startswith("pair") else [(None, "default_policy")]:
             observed = observations(observation_space(algorithm, agent), COUNT)
             known |= named(policy_id, stacked(observed), acted(algorithm, observed, agent))
-        np.savez_compressed(HERE / f"{name}.npz", **known)
+        keep_known(name, known)
     saved(algorithm, folder, use_msgpack=use_msgpack)
     algorithm.stop()
     if name != WHOLE:
@@ -86,9 +86,14 @@ def keep_old() -> None:
     observed = observations(VECTOR, COUNT)
     actions = np.stack([algorithm.compute_single_action(one, explore=False) for one in observed])
     assert SKEWED.contains(actions[0])
-    np.savez_compressed(HERE / "old_filtered.npz", **named("default_policy", stacked(observed), actions))
+    keep_known("old_filtered", named("default_policy", stacked(observed), actions))
     algorithm.stop()
     scrub(folder)
+
+
+def keep_known(name: str, known: dict[str, Any]) -> None:
+    """What the policies of a checkpoint do, beside it."""
+    np.savez_compressed(HERE / f"{name}.npz", **known)
 
 
 def named(policy_id: str, observed: Any, actions: Array) -> dict[str, Array]:
