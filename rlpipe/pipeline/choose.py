@@ -6,7 +6,6 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from itertools import count
 
 from rlpipe.errors import ConfigError, IdError, SelectionError
 from rlpipe.pipeline.lift import POLICIES, algorithm_of, container_of, policies_of
@@ -69,11 +68,20 @@ def renamed(tree: Snapshot, names: Mapping[str, str]) -> Snapshot:
 
 
 def _one_of(old: str, known: Collection[str]) -> str:
-    found = [old] if old in known else [policy_id for policy_id in known if fnmatchcase(policy_id, old)]
+    """The id that is to be renamed; a glob names one among those that cannot stand in a checkpoint."""
+    found = [old] if old in known else [name for name in known if _is_wild(name) and fnmatchcase(name, old)]
     if len(found) != 1:
         what = f"no policy {old!r}" if not found else f"not one policy {old!r}, but {', '.join(sorted(found))},"
         raise SelectionError(f"there is {what} to rename", pattern=old, known=known)
     return found[0]
+
+
+def _is_wild(policy_id: str) -> bool:
+    try:
+        validate_policy_id(policy_id)
+    except IdError:
+        return True
+    return False
 
 
 def _require_ids(ids: Collection[str]) -> None:
@@ -88,26 +96,31 @@ def _require_ids(ids: Collection[str]) -> None:
 def rename_line(ids: Iterable[str]) -> str:
     """The override that gives each id that cannot stand in a checkpoint one that can; "" where none is to be found.
 
-    Characters that the command line would refuse are question marks there: old ids may be globs.
+    Characters that the command line would refuse are question marks there, since old ids may be globs.
     """
     taken = set(ids)
-    pairs: dict[str, str] = {}
-    for policy_id in sorted(taken):
-        try:
-            validate_policy_id(policy_id)
-        except IdError:
-            tame = _free(_TAME.sub("_", policy_id).strip("_") or "policy", taken)
-            taken.add(tame)
-            pairs[_TAME.sub("?", policy_id)] = tame
-    return "'rename={" + ", ".join(f"{old}: {new}" for old, new in pairs.items()) + "}'" if pairs else ""
+    wild = sorted(filter(_is_wild, taken))
+    globs = {policy_id: _UNTYPED.sub("?", policy_id) for policy_id in wild}
+    if not wild or any(sum(fnmatchcase(name, glob) for name in wild) != 1 for glob in globs.values()):
+        return ""
+    pairs = []
+    for policy_id in wild:
+        tame = _free(_UNTAME.sub("_", policy_id).strip("_") or "policy", taken)
+        taken.add(tame)
+        pairs.append(f"{globs[policy_id]}: {tame}")
+    return f"'rename={{{', '.join(pairs)}}}'"
 
 
 def _free(name: str, taken: Collection[str]) -> str:
-    numbered = (f"{name}_{number}" for number in count(2))
-    return name if name not in taken else next(one for one in numbered if one not in taken)
+    """The name, or with the first number that makes it another one than those taken, whatever their case."""
+    folded = {one.casefold() for one in taken}
+    candidates = (name, *(f"{name}_{number}" for number in range(2, len(folded) + 3)))
+    return next(one for one in candidates if one.casefold() not in folded and not _is_wild(one))
 
 
-_TAME = re.compile(r"[^A-Za-z0-9_-]")
+_UNTAME = re.compile(r"[^A-Za-z0-9_-]")
+_UNTYPED = re.compile(r"^ | $|[^A-Za-z0-9_/ -]")
+"""What the grammar of the command line does not take in the key of a mapping."""
 
 
 def completed(tree: Snapshot, select: SelectSettings) -> Snapshot:

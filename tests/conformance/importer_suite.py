@@ -162,10 +162,14 @@ class ImporterSuite(FileSuite):
     Beside each example lies `<stem>.npz` with `observations` (B, ...) and the trainer's `actions`.
     """
 
+    def known(self, path: Path) -> tuple[Any, Array]:
+        """Observations, and what the trainer's own policy does on them."""
+        with np.load(path.with_suffix(".npz")) as known:
+            return known["observations"], known["actions"]
+
     def test_acts_as_the_trainer_did(self) -> None:
         for name, path in self.examples().items():
-            with np.load(path.with_suffix(".npz")) as known:
-                observations, actions = known["observations"], known["actions"]
+            observations, actions = self.known(path)
             policy = build(self.read(path).snapshot)
             assert isinstance(policy, Policy)
             found = policy.compute_actions(observations)

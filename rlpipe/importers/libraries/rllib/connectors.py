@@ -108,4 +108,4 @@ def _unknown(subject: str, names: Iterable[str]) -> ForeignFormatError:
 def agents_of(space: Any) -> Mapping[str, Any]:
     """Agent -> observation space as pickled, of a Dict of several agents' spaces."""
     spaces = space.attribute("spaces") if hasattr(space, "attribute") else None
-    return spaces if isinstance(spaces, dict) else {}
+    return {str(name): one for name, one in spaces.items()} if isinstance(spaces, dict) else {}

@@ -27,6 +27,20 @@ def state_file(folder: Path, stem: str) -> tuple[Path, str] | None:
     return None
 
 
+def required_state(folder: Path, stem: str) -> tuple[Path, str]:
+    """A state file of a folder with its encoding.
+
+    Raises:
+        ForeignFormatError: There is none.
+    """
+    found = state_file(folder, stem)
+    if found is None:
+        raise ForeignFormatError(
+            f"{folder.name} has no state", expected=f"{stem}.pkl or {stem}.msgpack", found="neither", fix=_AGAIN
+        )
+    return found
+
+
 def read_state(folder: Path, stem: str) -> Mapping[Any, Any]:
     """The dict in a state file of a folder.
 
@@ -35,12 +49,7 @@ def read_state(folder: Path, stem: str) -> Mapping[Any, Any]:
         UnsafePayloadError: It is broken, or asks for more than plain values.
         MissingDependencyError: It is msgpack, and that package is not installed.
     """
-    found = state_file(folder, stem)
-    if found is None:
-        raise ForeignFormatError(
-            f"{folder.name} has no state", expected=f"{stem}.pkl or {stem}.msgpack", found="neither", fix=_AGAIN
-        )
-    path, encoding = found
+    path, encoding = required_state(folder, stem)
     return _dict(load_file(path, known=KNOWN) if encoding == PICKLE else read_msgpack(path), path)
 
 

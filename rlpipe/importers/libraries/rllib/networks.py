@@ -167,7 +167,7 @@ def _policy_head(tensors: Tensors, last: Layer, shape: Shape) -> tuple[Entries, 
 def _critic(
     tensors: Tensors, shape: Shape, body: Stack, *, is_shared: bool, is_kept: bool
 ) -> tuple[Stack | None, Entries]:
-    """The critic's own layers and the entries of it and its head; None where there is none, or none of rlpipe's form."""
+    """The critic's own layers, and the entries of it and its head; None where there is none of rlpipe's form."""
     if not is_kept or not tensors.has("vf") or not (is_shared or tensors.has("encoder.critic_encoder")):
         for name in ("vf", "encoder.critic_encoder"):
             tensors.skip(name, _NO_CRITIC)

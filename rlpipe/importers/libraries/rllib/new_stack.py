@@ -15,7 +15,7 @@ from rlpipe.importers.importer import ImportedFile
 from rlpipe.importers.libraries.rllib.acting import Bounds, outputs_of, require_actions
 from rlpipe.importers.libraries.rllib.connectors import Connectors
 from rlpipe.importers.libraries.rllib.constructors import Constructor, plain_fields, read_constructor
-from rlpipe.importers.libraries.rllib.files import read_state, state_file
+from rlpipe.importers.libraries.rllib.files import read_state, required_state
 from rlpipe.importers.libraries.rllib.folders import MODULE_STATE, facts_in
 from rlpipe.importers.libraries.rllib.networks import Network, actor_critic, q_network, soft_actor_critic
 from rlpipe.importers.libraries.rllib.observing import observe
@@ -79,13 +79,11 @@ def read_module(
         double=config.get("double_q", True) is True,
     )
     tensors = Tensors(read_state(folder, MODULE_STATE), subject=subject)
-    found = state_file(folder, MODULE_STATE)
-    assert found is not None, "it was read"
     version = facts_in(folder).get("ray_version")
     return Parts(
         origin=Origin(
             folder=folder,
-            state=found[0],
+            state=required_state(folder, MODULE_STATE)[0],
             algorithm=constructor.class_name,
             version=version if isinstance(version, str) else "unknown",
             steps=steps,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,7 +57,7 @@ def observe(taken: Space, connectors: Connectors | None, policy_id: str, agent: 
         return Observing(space=taken, stages=module_stages(taken))
     chosen = _agent(taken, connectors, policy_id, agent)
     agents = agents_of(connectors.observation_space) if _is_multi_agent(connectors) else {}
-    given = agents[chosen] if agents else connectors.observation_space
+    given = connectors.observation_space if chosen is None else agents[chosen]
     space = space_of(given, subject=f"the observation space of {chosen or 'the environment'}")
     stages: Stages = ()
     statistics = None
@@ -99,7 +100,7 @@ def _agent(taken: Space, connectors: Connectors, policy_id: str, given: str | No
         if given is not None:
             raise _no_such_agent(policy_id, given, ())
         return None
-    agents = [str(name) for name in agents_of(connectors.observation_space)]
+    agents = list(agents_of(connectors.observation_space))
     if given is not None:
         if given not in agents:
             raise _no_such_agent(policy_id, given, agents)
@@ -133,8 +134,15 @@ def _which_agent(policy_id: str, agents: list[str]) -> NormalizerError:
         f"observations of {policy_id} were normalised agent by agent, and nothing says which agent it plays",
         expected=f"one of the agents {listed(agents)}",
         found="a mapping from agents to policies that is code",
-        fix=f"say whose statistics it sees through: source.filter_agent.{policy_id}={agents[0] if agents else 'agent'}",
+        fix=f"say whose statistics it sees through: {_naming(policy_id, agents[0] if agents else 'agent')}",
     )
+
+
+def _naming(policy_id: str, agent: str) -> str:
+    """The override that names an agent."""
+    if re.fullmatch(r"\w+", policy_id, re.ASCII):
+        return f"source.filter_agent.{policy_id}={agent}"
+    return f"'source.filter_agent={{{policy_id}: {agent}}}'"
 
 
 def _no_such_agent(policy_id: str, given: str, agents: tuple[str, ...] | list[str]) -> NormalizerError:

@@ -18,7 +18,7 @@ from rlpipe.importers.foreign_spaces import space_of
 from rlpipe.importers.importer import ImportedFile
 from rlpipe.importers.libraries.rllib.acting import Bounds, outputs_of, require_actions
 from rlpipe.importers.libraries.rllib.constructors import plain_fields
-from rlpipe.importers.libraries.rllib.files import read_state, state_file
+from rlpipe.importers.libraries.rllib.files import read_state, required_state, state_file
 from rlpipe.importers.libraries.rllib.folders import ALGORITHM_STATE, POLICY_STATE, facts_in, root_of
 from rlpipe.importers.libraries.rllib.networks import Network
 from rlpipe.importers.libraries.rllib.observing import Observing, flat_stages, module_stages
@@ -52,13 +52,11 @@ def read_old_policy(folder: Path, policy_id: str) -> ImportedFile:
     observing = _observing(spec.get("observation_space"), statistics, policy_id)
     tensors = Tensors(plain_fields(state.get("weights")), subject=f"{policy_id} ({_class_name(spec)})")
     network = _network(tensors, plain_fields(config.get("model")), observing, action_space)
-    found = state_file(folder, POLICY_STATE)
-    assert found is not None, "it was read"
     version, steps = facts_in(folder).get("ray_version"), state.get("global_timestep")
     return Parts(
         origin=Origin(
             folder=folder,
-            state=found[0],
+            state=required_state(folder, POLICY_STATE)[0],
             algorithm=_class_name(spec),
             version=version if isinstance(version, str) else "unknown",
             steps=int(steps) if isinstance(steps, (int, np.integer)) else None,

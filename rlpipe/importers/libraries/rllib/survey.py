@@ -90,20 +90,21 @@ def _version(path: Path, facts: Mapping[str, Any]) -> str:
 
 def _encoding(path: Path) -> str:
     stems = (ALGORITHM_STATE, POLICY_STATE, MODULE_STATE, "state")
-    found = next((found for stem in stems if (found := state_file(path, stem))), None)
-    return found[1] if found else ""
+    folders = (path, *policies_in(path).folders.values())
+    return next((found[1] for folder in folders for stem in stems if (found := state_file(folder, stem))), "")
 
 
 def _components(path: Path) -> Iterator[SurveyedPart]:
     """Components of layout 2; of the layouts before it the algorithm and its policies."""
-    if is_component(path):
-        for name, folder in components_in(path):
-            yield SurveyedPart(path=name, class_name=_class_name(folder), nbytes=_own_bytes(folder))
+    components = list(components_in(path))
+    for name, folder in components:
+        yield SurveyedPart(path=name, class_name=_class_name(folder), nbytes=_own_bytes(folder))
+    if components:
         return
     policies = policies_in(path)
     if not policies.is_single:
         yield SurveyedPart(path="", class_name="Algorithm", nbytes=_own_bytes(path))
-    for name, folder in sorted(policies.folders.items()):
+    for _, folder in sorted(policies.folders.items()):
         place = "" if policies.is_single else folder.relative_to(path).as_posix()
         yield SurveyedPart(path=place, class_name="Policy", nbytes=_own_bytes(folder))
 

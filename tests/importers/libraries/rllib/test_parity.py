@@ -1,0 +1,71 @@
+"""Imported policies act as RLlib's own env runner does where it does not explore."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ray", reason="the trainer is not installed; golden directories stand for it")
+
+from rlpipe.checkpoint.restore import build
+from rlpipe.importers.libraries.rllib import Options, read
+from rlpipe.snapshot.identity import content_hash
+from tests.importers.rllib_models import (
+    AGENTS,
+    CASES,
+    COUNT,
+    acted,
+    observation_space,
+    observations,
+    saved,
+    stacked,
+    start,
+)
+
+pytestmark = [
+    pytest.mark.slow,
+    # ray and what it imports warn about themselves.
+    pytest.mark.filterwarnings("ignore"),
+]
+
+MEMORYLESS = [name for name in CASES if name != "ppo_lstm"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _ray() -> Iterator[None]:
+    import ray
+
+    start()
+    yield
+    ray.shutdown()
+
+
+@pytest.mark.parametrize("name", MEMORYLESS)
+def test_actions_are_those_of_rllib(name: str, tmp_path: Path) -> None:
+    algorithm = CASES[name].algorithm()
+    found = read(saved(algorithm, tmp_path / name), Options()).snapshot
+    agents = {policy: agent for agent, policy in AGENTS.items()}
+    for policy_id, snapshot in found.children.items():
+        agent = agents.get(policy_id)
+        observed = observations(observation_space(algorithm, agent), COUNT)
+        expected = acted(algorithm, observed, agent)
+        policy: Any = build(snapshot)
+        actions = policy.compute_actions(stacked(observed))
+        reach = 1e-6 * max(1.0, float(np.ptp(expected))) if actions.dtype.kind == "f" else 0
+        np.testing.assert_allclose(actions, expected, rtol=0, atol=reach, err_msg=policy_id)
+    algorithm.stop()
+
+
+def test_msgpack_holds_the_same_as_pickle(tmp_path: Path) -> None:
+    pytest.importorskip("msgpack_numpy")
+    algorithm = CASES["pair_filtered"].algorithm()
+    pickled, packed = (
+        read(saved(algorithm, tmp_path / name, use_msgpack=name == "packed"), Options()).snapshot
+        for name in ("pickled", "packed")
+    )
+    assert content_hash(pickled) == content_hash(packed)
+    algorithm.stop()
