@@ -11,7 +11,7 @@ from rlpipe.backends.extents import damaged_parts
 from rlpipe.checkpoint.authenticity import require_sha256, sha256_of
 from rlpipe.checkpoint.component import Component, open_manifest, require_listed, require_present, unlisted
 from rlpipe.checkpoint.format import MANIFEST_NAME
-from rlpipe.checkpoint.identical import identical_notes
+from rlpipe.checkpoint.identical import identical_policies
 from rlpipe.checkpoint.inspect import inspect_checkpoint
 from rlpipe.checkpoint.manifest import Manifest
 from rlpipe.checkpoint.reader import read_checkpoint
@@ -49,9 +49,10 @@ class VerifyReport:
     Attributes:
         path: The checkpoint.
         findings: All damage, by component.
-        notes: What is there and was not checked, because no manifest lists it; and which policies are the same.
+        notes: What is there and was not checked, because no manifest lists it.
         components: How many components were checked.
         nbytes: How many bytes of array files were checked.
+        identical: Policies whose weights are the same; not told where there is damage.
     """
 
     path: Path
@@ -59,6 +60,7 @@ class VerifyReport:
     notes: tuple[str, ...]
     components: int
     nbytes: int
+    identical: tuple[tuple[str, ...], ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -97,9 +99,9 @@ def _verify(path: Path, directory: Path, sha256: str | None) -> VerifyReport:
     findings = findings or list(_check_as_one(directory))
     findings = findings or list(_check_whole(directory, sha256))
     notes = [note for each in checked for note in each.notes]
-    if not findings:
-        notes += identical_notes(inspect_checkpoint(directory))
-    return VerifyReport(path, tuple(findings), tuple(notes), len(checked), sum(each.nbytes for each in checked))
+    identical = () if findings else identical_policies(inspect_checkpoint(directory))
+    nbytes = sum(each.nbytes for each in checked)
+    return VerifyReport(path, tuple(findings), tuple(notes), len(checked), nbytes, identical)
 
 
 def _check(directory: str, path: str, expected: str) -> Iterator[_Checked]:
