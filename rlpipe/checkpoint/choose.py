@@ -118,6 +118,12 @@ def survey(folder: str | os.PathLike[str]) -> Survey:
     return Survey(tuple(_ordered(found)), tuple(notes))
 
 
+def newest_of(folder: str | os.PathLike[str]) -> tuple[Recorded | None, tuple[str, ...]]:
+    """As `latest`, for those who can do without: None where there is no whole checkpoint, and what was passed over."""
+    seen = survey(folder)
+    return _whole_one(reversed(seen.found), seen.notes)
+
+
 def latest(folder: str | os.PathLike[str]) -> Choice:
     """The latest whole checkpoint directly in a folder.
 
@@ -193,18 +199,25 @@ def _cut_short(directory: Path) -> str:
 def _first_whole(
     folder: str | os.PathLike[str], wanted: Iterable[Recorded], notes: Iterable[str], which: str
 ) -> Choice:
-    passed = list(notes)
-    for each in wanted:
-        damage = damage_of(each.path)
-        if not damage:
-            return Choice(each, tuple(passed))
-        passed.append(f"passed over {each.path}: {damage}")
+    found, passed = _whole_one(wanted, notes)
+    if found is not None:
+        return Choice(found, passed)
     raise CheckpointNotFoundError(
         f"there is no whole checkpoint{which} in {Path(folder)}",
         expected="a directory with a checkpoint in it",
         found="; ".join(passed) or "none",
         fix="name the checkpoint itself, or write one there",
     )
+
+
+def _whole_one(wanted: Iterable[Recorded], notes: Iterable[str]) -> tuple[Recorded | None, tuple[str, ...]]:
+    passed = list(notes)
+    for each in wanted:
+        damage = damage_of(each.path)
+        if not damage:
+            return each, tuple(passed)
+        passed.append(f"passed over {each.path}: {damage}")
+    return None, tuple(passed)
 
 
 def _half_written(folder: Path) -> Iterator[Path]:

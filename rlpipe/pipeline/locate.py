@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from rlpipe.checkpoint.choose import newest_of
 from rlpipe.checkpoint.format import MANIFEST_NAME
-from rlpipe.checkpoint.reader import read_manifest
 from rlpipe.errors import (
     ArtifactError,
-    CheckpointError,
     CheckpointNotFoundError,
     ConfigError,
     ForeignFormatError,
@@ -22,7 +21,8 @@ from rlpipe.exporters.record import RECORD_NAME
 from rlpipe.importers import importer as importers
 from rlpipe.pipeline.reports import SourceFacts
 from rlpipe.pipeline.sampled import sample_is_taken
-from rlpipe.pipeline.settings import AUTO, LATEST, RunSettings
+from rlpipe.pipeline.settings import AUTO, BEST, LATEST, RunSettings, SourceSettings
+from rlpipe.pipeline.which import chosen_of
 from rlpipe.sample import sample_path
 
 SAMPLE_NAME = "rlpipe/sample/checkpoint"
@@ -65,6 +65,8 @@ def locate(settings: RunSettings, *, given: str | None) -> Located:
 def _not_used(settings: RunSettings, located: Located) -> Iterator[str]:
     """A note for each setting that makes no difference to what was found."""
     source, select = settings.source, settings.select
+    if source.goal != SourceSettings().goal and source.which != BEST:
+        yield f"source.goal={source.goal} was given, but only source.which=best asks for scores"
     if located.kind not in (CHECKPOINT, ARTIFACT):
         return
     if source.normalizer != AUTO:
@@ -78,6 +80,8 @@ def _not_used(settings: RunSettings, located: Located) -> Iterator[str]:
 
 
 def _locate(settings: RunSettings, given: str | None) -> Located:
+    if settings.source.which is not None:
+        return _chosen(settings, given)
     if given is not None and given != LATEST:
         return locate_path(given, kind=settings.source.kind)
     if settings.source.kind != AUTO:
@@ -102,6 +106,15 @@ def _locate(settings: RunSettings, given: str | None) -> Located:
     sample_is_taken()
     facts = SourceFacts(kind=CHECKPOINT, name=SAMPLE_NAME, sample=True)
     return Located(kind=CHECKPOINT, path=sample_path(), facts=facts, notes=notes)
+
+
+def _chosen(settings: RunSettings, given: str | None) -> Located:
+    """What ``source.which`` names, in the folder at the path, or where new checkpoints go."""
+    folder = settings.checkpoints_dir if given in (None, LATEST) else given
+    choice = chosen_of(Path(folder).expanduser(), settings.source)
+    path = choice.checkpoint.path
+    facts = SourceFacts(kind=CHECKPOINT, name=path.as_posix())
+    return Located(kind=CHECKPOINT, path=path, facts=facts, notes=choice.notes)
 
 
 def locate_path(given: str, *, kind: str = AUTO) -> Located:
@@ -151,18 +164,11 @@ def recognise(path: Path) -> str:
 
 
 def latest_checkpoint(folder: Path) -> tuple[Path | None, tuple[str, ...]]:
-    """The newest complete checkpoint in a folder by its recorded time, and notes on what was passed over."""
-    found: list[tuple[str, str, Path]] = []
-    notes: list[str] = []
-    for path in directories(folder):
-        try:
-            origin = read_manifest(path).origin
-        except CheckpointError as error:
-            notes.append(f"passed over {path}: {error.subject}")
-            continue
-        if origin is not None:
-            found.append((origin.created, path.name, path))
-    return (max(found)[2] if found else None), tuple(notes)
+    """The latest whole checkpoint in a folder by what they record, and notes on what was passed over."""
+    if not folder.is_dir():
+        return None, ()
+    found, notes = newest_of(folder)
+    return None if found is None else found.path, notes
 
 
 def reading_path(settings: RunSettings) -> str | None:
@@ -231,7 +237,7 @@ def _no_checkpoint(path: Path) -> CheckpointNotFoundError:
     names = sorted(child.name for child in path.iterdir())
     inside = [child.name for child in directories(path) if (child / MANIFEST_NAME).is_file()]
     if inside:
-        fix = f"name one of the checkpoints in it: {', '.join(str(path / name) for name in inside[:3])}"
+        fix = f"choose: source.which=latest, or name one in it: {', '.join(str(path / name) for name in inside[:3])}"
     elif models := _models(path):
         fix = f"name the model file in it: {', '.join(str(path / name) for name in models[:3])}"
     elif names:

@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 
 from rlpipe.backends import resolve
+from rlpipe.checkpoint.identical import identical_among, identical_note
 from rlpipe.checkpoint.inspect import ComponentInfo, inspect_checkpoint
 from rlpipe.pipeline import tables
 from rlpipe.pipeline.choose import chosen_ids, entry_selection, policy_selection
@@ -41,6 +42,7 @@ class InfoReport(Report):
         provenance: How it came to be, as recorded.
         imported: Names that an importer took, of a foreign file.
         skipped: (name, why) of what it left.
+        identical: Policies whose weights are the same.
     """
 
     task = "info"
@@ -51,6 +53,7 @@ class InfoReport(Report):
     provenance: dict[str, Any]
     imported: tuple[str, ...] = ()
     skipped: tuple[tuple[str, str], ...] = ()
+    identical: tuple[tuple[str, ...], ...] = ()
 
     def body(self) -> dict[str, Any]:
         """Everything, arrays included."""
@@ -62,6 +65,7 @@ class InfoReport(Report):
             "provenance": self.provenance,
             "imported": list(self.imported),
             "skipped": [list(pair) for pair in self.skipped],
+            "identical": [list(group) for group in self.identical],
         }
 
     def tables(self) -> Sequence[RenderableType]:
@@ -114,14 +118,17 @@ def _describe_checkpoint(located: Located, settings: RunSettings) -> InfoReport:
     root = inspect_checkpoint(located.path)
     ids, selection = _selection(root, settings.select, settings.source.policy_id)
     components = facts_of_checkpoint(root, selection)
+    identical = identical_among(root, {facts.path for facts in components})
     return InfoReport(
         source=located.facts,
+        notes=tuple(map(identical_note, identical)),
         warnings=(*located.notes, *root.notes, *_misfits(root, selection), *warnings_of(components)),
         policy_ids=ids,
         components=components,
         format_version=root.version,
         created=root.created,
         provenance=dict(root.provenance),
+        identical=identical,
     )
 
 

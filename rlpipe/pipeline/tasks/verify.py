@@ -5,6 +5,7 @@ No torch for checkpoints; an artifact is run by its own runtime.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -14,8 +15,10 @@ from typing import Any
 import numpy as np
 from rich.console import RenderableType
 
+from rlpipe.checkpoint.authenticity import require_sha256, sha256_of
+from rlpipe.checkpoint.identical import identical_note
 from rlpipe.checkpoint.verify import Finding, VerifyReport, verify_checkpoint
-from rlpipe.errors import ArtifactError, RlpipeError, UnsafePayloadError
+from rlpipe.errors import ArtifactError, ConfigError, RlpipeError, UnsafePayloadError
 from rlpipe.exporters.artifact import Artifact, open_artifact
 from rlpipe.exporters.companions.verify_main import damaged, replayed
 from rlpipe.exporters.target import acts
@@ -26,7 +29,7 @@ from rlpipe.pipeline.junit import Case, write_junit
 from rlpipe.pipeline.locate import ARTIFACT, CHECKPOINT, Located, locate, reading_path
 from rlpipe.pipeline.progress import Progress, Step
 from rlpipe.pipeline.reports import Report
-from rlpipe.pipeline.settings import RunSettings
+from rlpipe.pipeline.settings import SHOW, RunSettings
 from rlpipe.pipeline.sources import CheckpointSource, ForeignSource
 
 USES = frozenset({"source", "checkpoint.path", "select.policy_ids", "trust", "verify"})
@@ -73,10 +76,18 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyTaskReport(Report):
-    """What was checked and what was found; ok if all is."""
+    """What was checked and what was found; ok if all is.
+
+    Attributes:
+        checks: One for each thing that was checked.
+        identical: Policies of a checkpoint whose weights are the same.
+        sha256: Of a checkpoint or a model file, if it was asked for.
+    """
 
     task = "verify"
     checks: tuple[Check, ...]
+    identical: tuple[tuple[str, ...], ...] = ()
+    sha256: str | None = None
 
     @property
     def ok(self) -> bool:
@@ -85,13 +96,18 @@ class VerifyTaskReport(Report):
 
     def body(self) -> dict[str, Any]:
         """The checks."""
-        return {"checks": [check.to_json() for check in self.checks]}
+        return {
+            "checks": [check.to_json() for check in self.checks],
+            "identical": [list(group) for group in self.identical],
+            "sha256": self.sha256,
+        }
 
     def tables(self) -> Sequence[RenderableType]:
         """A row for each check, then a line for each thing that is wrong."""
         rows = [(check.subject, check.verdict, check.detail) for check in self.checks]
         findings = [tables.line(str(finding), style="red") for check in self.checks for finding in check.findings]
-        return (tables.table("checked", "verdict", "how", rows=rows), *([""] if findings else []), *findings)
+        told = [] if self.sha256 is None else [tables.line(f"SHA-256: {self.sha256}")]
+        return (tables.table("checked", "verdict", "how", rows=rows), *([""] if findings else []), *findings, *told)
 
 
 def run(settings: RunSettings, *, progress: Progress) -> VerifyTaskReport:
@@ -118,11 +134,27 @@ def _verified(located: Located, settings: RunSettings, progress: Progress) -> Ve
 
 
 def _verify_checkpoint(located: Located, settings: RunSettings) -> VerifyTaskReport:
-    found = [verify_checkpoint(place) for place in _places(located, settings)]
+    places, wanted = _places(located, settings), settings.verify.sha256
+    if wanted is not None and len(places) > 1:
+        raise _of_several(f"{len(places)} policies")
+    found = [verify_checkpoint(place, sha256=None if wanted == SHOW else wanted) for place in places]
+    identical = tuple(group for one in found for group in one.identical)
     return VerifyTaskReport(
         source=located.facts,
+        notes=tuple(map(identical_note, identical)),
         warnings=(*located.notes, *(note for one in found for note in one.notes)),
         checks=tuple(_check_of(one, located.path) for one in found),
+        identical=identical,
+        sha256=sha256_of(places[0]) if wanted == SHOW and found[0].ok else None,
+    )
+
+
+def _of_several(found: str) -> ConfigError:
+    return ConfigError(
+        "verify.sha256 is one value",
+        expected="one thing that it is of: a checkpoint, one policy of it, or a model file",
+        found=found,
+        fix="leave verify.sha256 out, or choose one policy: 'policy_ids=[p1]'",
     )
 
 
@@ -147,6 +179,8 @@ def _check_of(found: VerifyReport, root: Path) -> Check:
 
 
 def _verify_artifacts(located: Located, settings: RunSettings, progress: Progress) -> VerifyTaskReport:
+    if settings.verify.sha256 is not None:
+        raise _of_several("a folder of artifacts, whose files have their own in artifact.json")
     folders = folders_below(located.path)
     chosen = chosen_ids(settings.select.policy_ids, {folder.policy_id for folder in folders})
     folders = tuple(folder for folder in folders if folder.policy_id in chosen)
@@ -222,5 +256,27 @@ def _verify_foreign(located: Located, settings: RunSettings) -> VerifyTaskReport
     chosen_ids(settings.select.policy_ids, source.ids())
     report = source.report
     detail = f"importable by {located.kind}: {len(report.imported)} taken, {len(report.skipped)} left"
-    check = Check(subject=located.facts.name, verdict="ok", detail=detail)
-    return VerifyTaskReport(source=located.facts, warnings=source.notes, notes=report.confirmed, checks=(check,))
+    checks = [Check(subject=located.facts.name, verdict="ok", detail=detail)]
+    wanted = settings.verify.sha256
+    found = None if wanted is None else _sha256_of_file(located.path)
+    if wanted not in (None, SHOW):
+        checks.append(_check_of_sha256(located.facts.name, found, require_sha256(wanted)))
+    return VerifyTaskReport(
+        source=located.facts,
+        warnings=source.notes,
+        notes=report.confirmed,
+        checks=tuple(checks),
+        sha256=found if wanted == SHOW else None,
+    )
+
+
+def _sha256_of_file(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _check_of_sha256(name: str, found: str | None, expected: str) -> Check:
+    if found == expected:
+        return Check(subject=name, verdict="ok", detail="SHA-256 as given")
+    finding = Finding("", name, "", f"this is another file: SHA-256 {found}, expected {expected}")
+    return Check(subject=name, verdict="damaged", detail="1 finding", findings=(finding,))
