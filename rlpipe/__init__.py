@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rlpipe import errors
     from rlpipe.algorithms.algorithm import Algorithm
+    from rlpipe.checkpoint.async_save import AsyncSaver
     from rlpipe.checkpoint.checkpointable import Checkpointable
+    from rlpipe.checkpoint.choose import at_step, best, latest
+    from rlpipe.checkpoint.preemption import Preemption
+    from rlpipe.checkpoint.retention import Retention
+    from rlpipe.checkpoint.series import Series
     from rlpipe.modules.inference_only_api import InferenceOnlyAPI
     from rlpipe.modules.multi_rl_module import MultiRLModule, MultiRLModuleSpec
     from rlpipe.modules.rl_module import RLModuleSpec
@@ -31,22 +36,29 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Algorithm",
+    "AsyncSaver",
     "Checkpointable",
     "InferenceOnlyAPI",
     "MultiRLModule",
     "MultiRLModuleSpec",
     "Policy",
     "PolicySpec",
+    "Preemption",
     "RLModule",
     "RLModuleSpec",
+    "Retention",
     "Selection",
+    "Series",
     "Snapshot",
     "Spec",
     "TorchModule",
     "__version__",
+    "at_step",
+    "best",
     "errors",
     "export",
     "get_checkpoint_info",
+    "latest",
     "restore",
     "save",
     "validate_policy_id",
@@ -56,20 +68,27 @@ __all__ = [
 _HOME = MappingProxyType(
     {
         "Algorithm": "rlpipe.algorithms.algorithm",
+        "AsyncSaver": "rlpipe.checkpoint.async_save",
         "Checkpointable": "rlpipe.checkpoint.checkpointable",
         "InferenceOnlyAPI": "rlpipe.modules.inference_only_api",
         "MultiRLModule": "rlpipe.modules.multi_rl_module",
         "MultiRLModuleSpec": "rlpipe.modules.multi_rl_module",
         "Policy": "rlpipe.policies.policy",
         "PolicySpec": "rlpipe.policies.policy_spec",
+        "Preemption": "rlpipe.checkpoint.preemption",
         "RLModule": "rlpipe.modules.torch.rl_module",
         "RLModuleSpec": "rlpipe.modules.rl_module",
+        "Retention": "rlpipe.checkpoint.retention",
         "Selection": "rlpipe.snapshot.selection",
+        "Series": "rlpipe.checkpoint.series",
         "Snapshot": "rlpipe.snapshot.snapshot",
         "Spec": "rlpipe.snapshot.spec",
         "TorchModule": "rlpipe.modules.torch.torch_module",
+        "at_step": "rlpipe.checkpoint.choose",
+        "best": "rlpipe.checkpoint.choose",
         "export": "rlpipe.pipeline.api",
         "get_checkpoint_info": "rlpipe.pipeline.api",
+        "latest": "rlpipe.checkpoint.choose",
         "restore": "rlpipe.pipeline.api",
         "save": "rlpipe.pipeline.api",
         "validate_policy_id": "rlpipe.snapshot.ids",
