@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Self
 
 from rlpipe.checkpoint.checkpointable import Checkpointable
 from rlpipe.checkpoint.classes import class_path_of
+from rlpipe.checkpoint.place import Place
 from rlpipe.checkpoint.reader import When
 from rlpipe.checkpoint.restorable import Restorable
 from rlpipe.checkpoint.steady import steadily
@@ -70,10 +70,10 @@ class Algorithm(Checkpointable):
             return super().from_checkpoint(path, device=device, trust=trust)
         when: When = "none" if device == "meta" else "later"
 
-        def read_and_build(directory: Path) -> dict[str, Any]:
+        def read_and_build(directory: Place) -> dict[str, Any]:
             return build_policies(read_policies(directory, policy_ids, arrays=when), device=device, trust=trust)
 
-        return cls(steadily(Path(path), read_and_build))
+        return cls(steadily(path, read_and_build))
 
     @classmethod
     def from_state(

@@ -13,6 +13,7 @@ from rlpipe.checkpoint.classes import class_path_of, resolve_class
 from rlpipe.checkpoint.fit import require_fit
 from rlpipe.checkpoint.format import FORMAT, VERSION
 from rlpipe.checkpoint.nested_state import nested_state, patch_of
+from rlpipe.checkpoint.place import place_of
 from rlpipe.checkpoint.reader import When, read_checkpoint, read_manifest
 from rlpipe.checkpoint.restorable import Restorable
 from rlpipe.checkpoint.restore import RestoreReport, build, object_at, put, restore_into, snapshot_of
@@ -105,7 +106,7 @@ class Checkpointable(Restorable):
             CheckpointExistsError: There is something at the path. RLlib writes over it.
             StateMismatchError: `state` is not of this object.
         """
-        target = Path(tempfile.mkdtemp(prefix="rlpipe-")) / "checkpoint" if path is None else Path(path)
+        target = Path(tempfile.mkdtemp(prefix="rlpipe-")) / "checkpoint" if path is None else place_of(path)
         snapshot = snapshot_of(self)
         if state is not None:
             snapshot = _with_state(snapshot, state)
@@ -124,7 +125,7 @@ class Checkpointable(Restorable):
             StateMismatchError: Missing, unexpected and mismatched entries, all of them.
         """
         target = object_at(self, component or "")
-        return steadily(Path(path), lambda directory: restore_into(target, read_checkpoint(directory, arrays="later")))
+        return steadily(path, lambda directory: restore_into(target, read_checkpoint(directory, arrays="later")))
 
     @classmethod
     def from_checkpoint(cls, path: str | os.PathLike[str], *, device: str = "cpu", trust: tuple[str, ...] = ()) -> Self:
@@ -148,7 +149,7 @@ class Checkpointable(Restorable):
         return cast(
             Self,
             steadily(
-                Path(path),
+                path,
                 lambda directory: build(read_checkpoint(directory, arrays=when), device=device, trust=trusted),
             ),
         )

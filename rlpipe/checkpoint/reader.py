@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from rlpipe.backends.extents import read_all_arrays
+from rlpipe.backends.remote import Url
 from rlpipe.checkpoint.component import Component, open_manifest, open_tree
 from rlpipe.checkpoint.directory import locate
 from rlpipe.checkpoint.filling import loaded, placed
 from rlpipe.checkpoint.manifest import Manifest
+from rlpipe.checkpoint.place import Place, place_of
 from rlpipe.checkpoint.steady import steadily
 from rlpipe.checkpoint.ties import refuse_ties_to_unread, share, shared_infos
 from rlpipe.errors import IntegrityError, SelectionError
@@ -36,7 +37,7 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
         ManifestError: The manifest breaks the format.
         FormatVersionError: It was written by a newer rlpipe.
     """
-    return steadily(Path(path), open_manifest)[0]
+    return steadily(path, open_manifest)[0]
 
 
 def read_checkpoint(path: str | os.PathLike[str], selection: Selection = _ALL, *, arrays: When = "verify") -> Snapshot:
@@ -49,7 +50,8 @@ def read_checkpoint(path: str | os.PathLike[str], selection: Selection = _ALL, *
         path: A checkpoint's directory, or that of any component in one.
         selection: What to read. Component paths count from `path`.
         arrays: "verify" reads them. "none" opens no array file: an `ArrayInfo` stands for each array. So does "later",
-            with which `build` and `restore_into` read from the files, straight into an object's memory.
+            with which `build` and `restore_into` read from the files, straight into an object's memory; from a store
+            they come at once.
 
     Returns:
         The selected part. Arrays are read-only, in native byte order; what was tied when it was saved is one array.
@@ -62,10 +64,12 @@ def read_checkpoint(path: str | os.PathLike[str], selection: Selection = _ALL, *
         SelectionError: A pattern of the selection matches nothing.
         TieError: Only some members of a tied set are selected.
     """
-    return steadily(Path(path), lambda directory: _read(directory, selection, arrays))
+    return steadily(path, lambda directory: _read(directory, selection, arrays))
 
 
-def _read(path: Path, selection: Selection, arrays: When) -> Snapshot:
+def _read(path: Place, selection: Selection, arrays: When) -> Snapshot:
+    if isinstance(path, Url) and arrays == "later":
+        arrays = "verify"  # Looking at the bytes first and reading them then would be two downloads.
     root = open_tree(path, selection.passes_through)
     if selection == _ALL and arrays == "verify":
         found = {each.path: _read_component(each) for each in root.walk()}
@@ -81,7 +85,7 @@ def _read(path: Path, selection: Selection, arrays: When) -> Snapshot:
     return _with_arrays(described) if arrays == "verify" else described
 
 
-def find_component(path: str | os.PathLike[str], names: str) -> Path:
+def find_component(path: str | os.PathLike[str], names: str) -> Place:
     """The directory of a component inside a checkpoint.
 
     Args:
@@ -92,7 +96,8 @@ def find_component(path: str | os.PathLike[str], names: str) -> Path:
         SelectionError: A manifest on the way does not list it; the closest names are given.
         CheckpointNotFoundError: There is no checkpoint at the path.
     """
-    directory = locate(Path(path))
+    place = place_of(path)
+    directory = place if isinstance(place, Url) else locate(place)
     for name in names.split("/") if names else ():
         children = open_manifest(directory)[0].children
         if name not in children:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from rlpipe.backends.extents import damaged_parts
 from rlpipe.checkpoint.authenticity import require_sha256, sha256_of
@@ -14,6 +13,7 @@ from rlpipe.checkpoint.format import MANIFEST_NAME
 from rlpipe.checkpoint.identical import identical_policies
 from rlpipe.checkpoint.inspect import inspect_checkpoint
 from rlpipe.checkpoint.manifest import Manifest
+from rlpipe.checkpoint.place import Place, place_of
 from rlpipe.checkpoint.reader import read_checkpoint
 from rlpipe.checkpoint.steady import steadily
 from rlpipe.errors import CheckpointError
@@ -55,7 +55,7 @@ class VerifyReport:
         identical: Policies whose weights are the same; not told where there is damage.
     """
 
-    path: Path
+    path: Place
     findings: tuple[Finding, ...]
     notes: tuple[str, ...]
     components: int
@@ -88,10 +88,10 @@ def verify_checkpoint(path: str | os.PathLike[str], *, sha256: str | None = None
         ConfigError: `sha256` is none.
     """
     expected = None if sha256 is None else require_sha256(sha256)
-    return steadily(Path(path), lambda found: _verify(Path(path), found, expected), is_sound=lambda report: report.ok)
+    return steadily(path, lambda found: _verify(place_of(path), found, expected), is_sound=lambda report: report.ok)
 
 
-def _verify(path: Path, directory: Path, sha256: str | None) -> VerifyReport:
+def _verify(path: Place, directory: Place, sha256: str | None) -> VerifyReport:
     if not directory.is_dir() or not any(directory.iterdir()):
         open_manifest(directory)
     checked = list(_check(str(directory), "", ""))
@@ -133,7 +133,7 @@ def _check_arrays(directory: str, path: str, manifest: Manifest) -> Iterator[Fin
         yield Finding(path, file.name, "", _line(error))
 
 
-def _check_as_one(directory: Path) -> Iterator[Finding]:
+def _check_as_one(directory: Place) -> Iterator[Finding]:
     """What only shows when all manifests are taken together: ties and identities."""
     try:
         read_checkpoint(directory, arrays="none")
@@ -141,7 +141,7 @@ def _check_as_one(directory: Path) -> Iterator[Finding]:
         yield Finding("", MANIFEST_NAME, "", _line(error))
 
 
-def _check_whole(directory: Path, expected: str | None) -> Iterator[Finding]:
+def _check_whole(directory: Place, expected: str | None) -> Iterator[Finding]:
     """Whether it is the very checkpoint that is meant."""
     found = expected and sha256_of(directory)
     if found != expected:

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from rlpipe.backends.remote import Url
 from rlpipe.checkpoint.choose import newest_of
 from rlpipe.checkpoint.format import MANIFEST_NAME
+from rlpipe.checkpoint.place import Place, place_of
 from rlpipe.errors import (
     ArtifactError,
     CheckpointNotFoundError,
@@ -19,6 +21,7 @@ from rlpipe.errors import (
 from rlpipe.exporters.artifact import artifact_folders, is_artifact
 from rlpipe.exporters.record import RECORD_NAME
 from rlpipe.importers import importer as importers
+from rlpipe.pipeline.fetched import fetched, is_checkpoint
 from rlpipe.pipeline.reports import SourceFacts
 from rlpipe.pipeline.sampled import sample_is_taken
 from rlpipe.pipeline.settings import AUTO, BEST, LATEST, RunSettings, SourceSettings
@@ -36,15 +39,21 @@ class Located:
 
     Attributes:
         kind: ``checkpoint`` (any component directory), ``artifact``, or the id of an importer.
-        path: Where it is; for artifacts a folder of them, one of them, or a file in one.
+        path: Where it is; for artifacts a folder of them, one of them, or a file in one. Only checkpoints are read in a
+            store; what else lies there was fetched.
         facts: The same for reports.
         notes: What was passed over on the way.
     """
 
     kind: str
-    path: Path
+    path: Place
     facts: SourceFacts
     notes: tuple[str, ...] = ()
+
+    @property
+    def local(self) -> Path:
+        """The path of what is read on this machine: artifacts and foreign files."""
+        return Path(self.path)
 
 
 def locate(settings: RunSettings, *, given: str | None) -> Located:
@@ -91,7 +100,7 @@ def _locate(settings: RunSettings, given: str | None) -> Located:
             found="no path" if given is None else given,
             fix="name the file: source.path=...",
         )
-    folder = Path(settings.checkpoints_dir)
+    folder = place_of(settings.checkpoints_dir)
     newest, notes = latest_checkpoint(folder)
     if newest is not None:
         facts = SourceFacts(kind=CHECKPOINT, name=newest.as_posix())
@@ -110,8 +119,8 @@ def _locate(settings: RunSettings, given: str | None) -> Located:
 
 def _chosen(settings: RunSettings, given: str | None) -> Located:
     """What ``source.which`` names, in the folder at the path, or where new checkpoints go."""
-    folder = settings.checkpoints_dir if given in (None, LATEST) else given
-    choice = chosen_of(Path(folder).expanduser(), settings.source)
+    folder = settings.checkpoints_dir if given is None or given == LATEST else given
+    choice = chosen_of(place_of(folder), settings.source)
     path = choice.checkpoint.path
     facts = SourceFacts(kind=CHECKPOINT, name=path.as_posix())
     return Located(kind=CHECKPOINT, path=path, facts=facts, notes=choice.notes)
@@ -119,9 +128,15 @@ def _chosen(settings: RunSettings, given: str | None) -> Located:
 
 def locate_path(given: str, *, kind: str = AUTO) -> Located:
     """What lies at a path; ``kind`` is ``"auto"`` or the id of the importer that has to take it."""
-    path = Path(given).expanduser()
+    path = place_of(given)
+    notes: tuple[str, ...] = ()
+    if isinstance(path, Url):
+        if kind == AUTO and is_checkpoint(path):
+            return Located(kind=CHECKPOINT, path=path, facts=SourceFacts(kind=CHECKPOINT, name=given))
+        path = fetched(path)
+        notes = (f"{given} was fetched alone: what lies beside it was not looked at (source.normalizer names a file)",)
     found = recognise(path) if kind == AUTO else _insisted(path, kind)
-    return Located(kind=found, path=path, facts=SourceFacts(kind=found, name=given))
+    return Located(kind=found, path=path, facts=SourceFacts(kind=found, name=given), notes=notes)
 
 
 def recognise(path: Path) -> str:
@@ -163,7 +178,7 @@ def recognise(path: Path) -> str:
         ) from error
 
 
-def latest_checkpoint(folder: Path) -> tuple[Path | None, tuple[str, ...]]:
+def latest_checkpoint(folder: Place) -> tuple[Place | None, tuple[str, ...]]:
     """The latest whole checkpoint in a folder by what they record, and notes on what was passed over."""
     if not folder.is_dir():
         return None, ()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from rich.console import RenderableType
@@ -13,6 +12,7 @@ from rich.console import RenderableType
 from rlpipe.checkpoint.choose import made_at
 from rlpipe.checkpoint.identical import identical_notes, identical_policies
 from rlpipe.checkpoint.inspect import inspect_checkpoint
+from rlpipe.checkpoint.place import Place, place_of, total_size
 from rlpipe.checkpoint.retention import apply_retention
 from rlpipe.checkpoint.writer import write_checkpoint
 from rlpipe.pipeline import tables
@@ -93,7 +93,7 @@ def write(tree: Snapshot, settings: RunSettings) -> WrittenCheckpoint:
         CheckpointExistsError: There is something at ``checkpoint.path``.
         CheckpointError: The system cannot write there.
     """
-    path = Path(settings.checkpoint.path).expanduser() if settings.checkpoint.path else new_path(settings)
+    path = place_of(settings.checkpoint.path) if settings.checkpoint.path else new_path(settings)
     checkpoint = settings.checkpoint
     write_checkpoint(
         tree,
@@ -108,7 +108,7 @@ def write(tree: Snapshot, settings: RunSettings) -> WrittenCheckpoint:
     return WrittenCheckpoint(
         path=path.as_posix(),
         backend=checkpoint.backend,
-        nbytes=sum(file.stat().st_size for file in path.rglob("*") if file.is_file()),
+        nbytes=total_size(path),
         content_hash=root.content_hash,
         components=facts_of_checkpoint(root, Selection()),
         identical=identical_policies(root),
@@ -125,10 +125,10 @@ def _made_at(checkpoint: CheckpointSettings) -> dict[str, Any]:
     return {} if checkpoint.score is None else {"score": checkpoint.score}
 
 
-def new_path(settings: RunSettings) -> Path:
+def new_path(settings: RunSettings) -> Place:
     """``<checkpoints_dir>/<utc>-<task>``; to the microsecond, so that runs of one second do not meet."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S-%fZ")
-    return Path(settings.checkpoints_dir) / f"{now}-{settings.task}"
+    return place_of(settings.checkpoints_dir) / f"{now}-{settings.task}"
 
 
 def _class_name(facts: ComponentFacts) -> str:

@@ -9,11 +9,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, TypeAlias
 
+from rlpipe.backends.remote import Url
+from rlpipe.checkpoint.place import Place, own_name, place_of
 from rlpipe.checkpoint.reader import read_checkpoint, read_manifest
 from rlpipe.errors import ConfigError
 from rlpipe.importers import importer as importers
 from rlpipe.importers.importer import ImportedFile, ImportReport
 from rlpipe.pipeline.choose import chosen_ids, entry_selection, policy_selection
+from rlpipe.pipeline.fetched import fetched
 from rlpipe.pipeline.lift import POLICIES, Kind, kind_of, lift
 from rlpipe.pipeline.locate import ARTIFACT, CHECKPOINT, Located, locate
 from rlpipe.pipeline.reports import SourceFacts
@@ -88,7 +91,7 @@ class CheckpointSource:
         policy_id: The id for a policy that comes alone; None: the directory's name.
     """
 
-    path: Path
+    path: Place
     facts: SourceFacts
     notes: tuple[str, ...] = ()
     policy_id: str | None = None
@@ -103,7 +106,7 @@ class CheckpointSource:
     def ids(self) -> tuple[str, ...]:
         """The ids of its policies, from the manifests on the path to them."""
         if self.kind not in _UNDER:
-            return (self.policy_id or validate_policy_id(self.path.resolve().name),)
+            return (self.policy_id or validate_policy_id(own_name(self.path)),)
         ids = tuple(sorted(read_manifest(self.path / _UNDER[self.kind]).children))
         if self.policy_id is not None:
             raise ConfigError(
@@ -114,7 +117,7 @@ class CheckpointSource:
             )
         return ids
 
-    def directory(self, policy_id: str) -> Path:
+    def directory(self, policy_id: str) -> Place:
         """Where a policy lies; it is a whole checkpoint."""
         return self.path / _UNDER[self.kind] / policy_id if self.kind in _UNDER else self.path
 
@@ -206,7 +209,7 @@ def source_at(located: Located, settings: SourceSettings) -> Source:
             found="a folder with artifact.json",
             fix="name the checkpoint that it was made from; artifacts can be given to info, verify and evaluate",
         )
-    return ForeignSource(importer_id=located.kind, path=located.path, facts=located.facts, settings=settings)
+    return ForeignSource(importer_id=located.kind, path=located.local, facts=located.facts, settings=settings)
 
 
 def _options(importer: importers.Importer, settings: SourceSettings) -> Any:
@@ -214,6 +217,8 @@ def _options(importer: importers.Importer, settings: SourceSettings) -> Any:
     known = {field.name for field in fields(importer.Options)}
     default = SourceSettings()
     given = {name: getattr(settings, name) for name in ("normalizer", "policy_id")}
+    if isinstance(statistics := place_of(settings.normalizer), Url):
+        given["normalizer"] = str(fetched(statistics))
     given = {name: value for name, value in given.items() if value != getattr(default, name)}
     if unknown := given.keys() - known:
         raise ConfigError(

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from rlpipe.checkpoint.choose import Choice, at_step, best, latest
 from rlpipe.checkpoint.format import MANIFEST_NAME
+from rlpipe.checkpoint.place import Place
 from rlpipe.errors import ConfigError
 from rlpipe.pipeline.settings import BEST, SourceSettings
 
 
-def chosen_of(folder: Path, source: SourceSettings) -> Choice:
+def chosen_of(folder: Place, source: SourceSettings) -> Choice:
     """The checkpoint of a folder that ``source.which`` names.
 
     Raises:

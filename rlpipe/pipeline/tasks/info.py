@@ -10,8 +10,10 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 
 from rlpipe.backends import resolve
+from rlpipe.backends.remote import Url
 from rlpipe.checkpoint.identical import identical_among, identical_note
 from rlpipe.checkpoint.inspect import ComponentInfo, inspect_checkpoint
+from rlpipe.checkpoint.place import own_name
 from rlpipe.pipeline import tables
 from rlpipe.pipeline.choose import chosen_ids, entry_selection, policy_selection
 from rlpipe.pipeline.inspect import ComponentFacts, facts_of_checkpoint, facts_of_snapshot, short, warnings_of
@@ -133,9 +135,9 @@ def _describe_checkpoint(located: Located, settings: RunSettings) -> InfoReport:
 
 
 def _misfits(root: ComponentInfo, selection: Selection) -> Iterator[str]:
-    """What the sizes of the array files alone show to be damaged; nothing is opened."""
+    """What the sizes of the array files alone show to be damaged; nothing is opened, and no store is asked."""
     for info in root.walk():
-        if info.backend is None or not selection.takes_component(info.path):
+        if info.backend is None or not selection.takes_component(info.path) or isinstance(info.directory, Url):
             continue
         file = info.directory / resolve(info.backend).file_name
         found = f"has {file.stat().st_size} bytes" if file.is_file() else "is missing"
@@ -151,12 +153,12 @@ def _selection(root: ComponentInfo, chosen: SelectSettings, policy_id: str | Non
         return chosen_ids(chosen.policy_ids, known), policy_selection(chosen, known, under=POLICIES)
     if kind == "container":
         return chosen_ids(chosen.policy_ids, root.children), policy_selection(chosen, root.children, under="")
-    own = (policy_id or root.directory.resolve().name,) if kind in ("policy", "module") else ()
+    own = (policy_id or own_name(root.directory),) if kind in ("policy", "module") else ()
     return chosen_ids(chosen.policy_ids, own), entry_selection(chosen)
 
 
 def _describe_foreign(located: Located, settings: RunSettings) -> InfoReport:
-    source = ForeignSource(importer_id=located.kind, path=located.path, facts=located.facts, settings=settings.source)
+    source = ForeignSource(importer_id=located.kind, path=located.local, facts=located.facts, settings=settings.source)
     policies = policies_of(read_tree(source, settings.select))
     components = tuple(
         facts for policy_id in policies for facts in facts_of_snapshot(policies[policy_id], name=policy_id)

@@ -17,6 +17,7 @@ from rich.console import RenderableType
 
 from rlpipe.checkpoint.authenticity import require_sha256, sha256_of
 from rlpipe.checkpoint.identical import identical_note
+from rlpipe.checkpoint.place import Place
 from rlpipe.checkpoint.verify import Finding, VerifyReport, verify_checkpoint
 from rlpipe.errors import ArtifactError, ConfigError, RlpipeError, UnsafePayloadError
 from rlpipe.exporters.artifact import Artifact, open_artifact
@@ -158,7 +159,7 @@ def _of_several(found: str) -> ConfigError:
     )
 
 
-def _places(located: Located, settings: RunSettings) -> list[Path]:
+def _places(located: Located, settings: RunSettings) -> list[Place]:
     """What is read of a checkpoint: all of it, or the directories of the chosen policies."""
     if settings.select.policy_ids is None:
         return [located.path]
@@ -166,11 +167,11 @@ def _places(located: Located, settings: RunSettings) -> list[Path]:
     return [source.directory(policy_id) for policy_id in chosen_ids(settings.select.policy_ids, source.ids())]
 
 
-def _check_of(found: VerifyReport, root: Path) -> Check:
+def _check_of(found: VerifyReport, root: Place) -> Check:
     components, size = tables.count(found.components, "component"), tables.size(found.nbytes)
     if found.ok:
         return Check(subject=str(found.path), verdict="ok", detail=f"every byte of {components}, {size} of arrays")
-    place = "/".join(found.path.relative_to(root).parts)
+    place = found.path.as_posix().removeprefix(root.as_posix()).strip("/")
     findings = tuple(
         replace(finding, component="/".join(filter(None, (place, finding.component)))) for finding in found.findings
     )
@@ -181,7 +182,7 @@ def _check_of(found: VerifyReport, root: Path) -> Check:
 def _verify_artifacts(located: Located, settings: RunSettings, progress: Progress) -> VerifyTaskReport:
     if settings.verify.sha256 is not None:
         raise _of_several("a folder of artifacts, whose files have their own in artifact.json")
-    folders = folders_below(located.path)
+    folders = folders_below(located.local)
     chosen = chosen_ids(settings.select.policy_ids, {folder.policy_id for folder in folders})
     folders = tuple(folder for folder in folders if folder.policy_id in chosen)
     ids = [folder.policy_id for folder in folders]
@@ -189,7 +190,7 @@ def _verify_artifacts(located: Located, settings: RunSettings, progress: Progres
         checks = [
             check
             for folder in folders
-            for check in _checks(folder, _subject(folder, located.path, ids), settings.trust, step)
+            for check in _checks(folder, _subject(folder, located.local, ids), settings.trust, step)
         ]
     return VerifyTaskReport(source=located.facts, warnings=located.notes, checks=tuple(checks))
 
@@ -252,13 +253,13 @@ def _require_contained(artifact: Artifact, file: Path) -> None:
 
 
 def _verify_foreign(located: Located, settings: RunSettings) -> VerifyTaskReport:
-    source = ForeignSource(importer_id=located.kind, path=located.path, facts=located.facts, settings=settings.source)
+    source = ForeignSource(importer_id=located.kind, path=located.local, facts=located.facts, settings=settings.source)
     chosen_ids(settings.select.policy_ids, source.ids())
     report = source.report
     detail = f"importable by {located.kind}: {len(report.imported)} taken, {len(report.skipped)} left"
     checks = [Check(subject=located.facts.name, verdict="ok", detail=detail)]
     wanted = settings.verify.sha256
-    found = None if wanted is None else _sha256_of_file(located.path)
+    found = None if wanted is None else _sha256_of_file(located.local)
     if wanted not in (None, SHOW):
         checks.append(_check_of_sha256(located.facts.name, found, require_sha256(wanted)))
     return VerifyTaskReport(
