@@ -16,7 +16,12 @@ if TYPE_CHECKING:
     from rlpipe.algorithms.learner import Learner
     from rlpipe.algorithms.runner import EnvRunner
     from rlpipe.algorithms.training_spec import TrainingSpec
+    from rlpipe.checkpoint.async_save import AsyncSaver
     from rlpipe.checkpoint.checkpointable import Checkpointable
+    from rlpipe.checkpoint.choose import at_step, best, latest
+    from rlpipe.checkpoint.preemption import Preemption
+    from rlpipe.checkpoint.retention import Retention
+    from rlpipe.checkpoint.series import Series
     from rlpipe.modules.inference_only_api import InferenceOnlyAPI
     from rlpipe.modules.multi_rl_module import MultiRLModule, MultiRLModuleSpec
     from rlpipe.modules.rl_module import RLModuleSpec
@@ -34,6 +39,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Algorithm",
+    "AsyncSaver",
     "Checkpointable",
     "EnvRunner",
     "InferenceOnlyAPI",
@@ -42,17 +48,23 @@ __all__ = [
     "MultiRLModuleSpec",
     "Policy",
     "PolicySpec",
+    "Preemption",
     "RLModule",
     "RLModuleSpec",
+    "Retention",
     "Selection",
+    "Series",
     "Snapshot",
     "Spec",
     "TorchModule",
     "TrainingSpec",
     "__version__",
+    "at_step",
+    "best",
     "errors",
     "export",
     "get_checkpoint_info",
+    "latest",
     "restore",
     "save",
     "validate_policy_id",
@@ -62,6 +74,7 @@ __all__ = [
 _HOME = MappingProxyType(
     {
         "Algorithm": "rlpipe.algorithms.algorithm",
+        "AsyncSaver": "rlpipe.checkpoint.async_save",
         "Checkpointable": "rlpipe.checkpoint.checkpointable",
         "EnvRunner": "rlpipe.algorithms.runner",
         "InferenceOnlyAPI": "rlpipe.modules.inference_only_api",
@@ -70,15 +83,21 @@ _HOME = MappingProxyType(
         "MultiRLModuleSpec": "rlpipe.modules.multi_rl_module",
         "Policy": "rlpipe.policies.policy",
         "PolicySpec": "rlpipe.policies.policy_spec",
+        "Preemption": "rlpipe.checkpoint.preemption",
         "RLModule": "rlpipe.modules.torch.rl_module",
         "RLModuleSpec": "rlpipe.modules.rl_module",
+        "Retention": "rlpipe.checkpoint.retention",
         "Selection": "rlpipe.snapshot.selection",
+        "Series": "rlpipe.checkpoint.series",
         "Snapshot": "rlpipe.snapshot.snapshot",
         "Spec": "rlpipe.snapshot.spec",
         "TorchModule": "rlpipe.modules.torch.torch_module",
         "TrainingSpec": "rlpipe.algorithms.training_spec",
+        "at_step": "rlpipe.checkpoint.choose",
+        "best": "rlpipe.checkpoint.choose",
         "export": "rlpipe.pipeline.api",
         "get_checkpoint_info": "rlpipe.pipeline.api",
+        "latest": "rlpipe.checkpoint.choose",
         "restore": "rlpipe.pipeline.api",
         "save": "rlpipe.pipeline.api",
         "validate_policy_id": "rlpipe.snapshot.ids",

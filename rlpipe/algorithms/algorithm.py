@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Self
 
 from rlpipe.algorithms.algorithm_reader import EVALUATION, LEARNER, MAPPING, RUNNER, chosen_ids, read_algorithm
@@ -21,6 +20,7 @@ from rlpipe.algorithms.weights import Transfer, completed, reduced
 from rlpipe.checkpoint.checkpointable import Checkpointable
 from rlpipe.checkpoint.classes import class_path_of, resolve_class
 from rlpipe.checkpoint.following import everything_in, follow
+from rlpipe.checkpoint.place import Place
 from rlpipe.checkpoint.reader import When, read_manifest
 from rlpipe.checkpoint.restorable import Restorable
 from rlpipe.checkpoint.restore import RestoreReport, build
@@ -260,7 +260,7 @@ class Algorithm(Checkpointable):
         trusted = (*trust, class_path_of(cls))
         manifest = read_manifest(path)
         if CONTAINER not in manifest.children and policy_ids is not None:
-            tree = steadily(Path(path), lambda directory: read_policies(directory, policy_ids, arrays=when))
+            tree = steadily(path, lambda directory: read_policies(directory, policy_ids, arrays=when))
             return cls(build_policies(tree, device=device, trust=trust), policy_mapping_fn=policy_mapping_fn)
         resolve_class(manifest.spec.class_path, cls, trust=trusted, where=str(path))
         ids = chosen_ids(path, policy_ids, policies_to_train)
@@ -273,10 +273,10 @@ class Algorithm(Checkpointable):
         ).checked(ids, trust)
         wanted = None if policy_ids is None else ids
 
-        def read_and_build(directory: Path) -> Any:
+        def read_and_build(directory: Place) -> Any:
             return build(read_algorithm(directory, wanted, arrays=when), device=device, trust=trusted)
 
-        made: Self = steadily(Path(path), read_and_build)
+        made: Self = steadily(path, read_and_build)
         changes.apply(made)
         for policy in made.policies.values():
             policy.module.eval()

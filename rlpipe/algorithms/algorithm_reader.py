@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from rlpipe.algorithms.policy_mapping import PolicyMapping
+from rlpipe.checkpoint.place import Place
 from rlpipe.checkpoint.reader import When, find_component, read_checkpoint, read_manifest, read_own
 from rlpipe.errors import SelectionError, SpecError
 from rlpipe.policies.policy_tree import CONTAINER, read_policies
@@ -65,7 +65,7 @@ def _require_trainable(path: str | os.PathLike[str], wanted: Collection[str], id
             )
 
 
-def read_algorithm(directory: Path, ids: Collection[str] | None, *, arrays: When) -> Snapshot:
+def read_algorithm(directory: Place, ids: Collection[str] | None, *, arrays: When) -> Snapshot:
     """An algorithm's snapshot, of some of its policies as if the others had never been.
 
     Args:
@@ -91,7 +91,7 @@ def read_algorithm(directory: Path, ids: Collection[str] | None, *, arrays: When
     return replace(root, spec=_mapped(root.spec, ids), children=children, whole=True)
 
 
-def _learner(directory: Path, ids: Collection[str], arrays: When) -> Snapshot:
+def _learner(directory: Place, ids: Collection[str], arrays: When) -> Snapshot:
     own = read_own(directory, arrays=arrays)
     names = [name for name in read_manifest(directory).children if name in ids]
     (trained,) = own.state["policies_to_train"]
@@ -100,7 +100,7 @@ def _learner(directory: Path, ids: Collection[str], arrays: When) -> Snapshot:
     return replace(own, state=state, children=children, whole=True)
 
 
-def _runner(directory: Path, ids: Collection[str], arrays: When) -> Snapshot:
+def _runner(directory: Place, ids: Collection[str], arrays: When) -> Snapshot:
     own = read_own(directory, arrays=arrays)
     counts = {name: count for name, count in own.state["observation_counts"].items() if name in ids}
     state = {**own.state, "observation_counts": counts}

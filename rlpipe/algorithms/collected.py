@@ -75,7 +75,7 @@ class Collected:
     def _prepared(self, tensors: Mapping[str, torch.Tensor]) -> Any:
         graph = self._policy.running_graph()
         with evaluating(self._policy.module), torch.inference_mode():
-            return graph.observation(nested_batch(graph.space, dict(tensors), "obs"))  # type: ignore[arg-type]
+            return graph.prepared(dict(tensors))
 
     def _flat(self, name: str, prepared: Any) -> dict[str, Array]:
         flat: Mapping[str, Any] = flat_batch(self._space, prepared, name)

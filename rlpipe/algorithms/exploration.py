@@ -13,10 +13,10 @@ import numpy as np
 import torch
 
 from rlpipe.modules.torch.batch import Outputs
+from rlpipe.policies.acting import NOTHING
 from rlpipe.policies.action_stages import Threshold
 from rlpipe.policies.policy import Policy, evaluating
 from rlpipe.policies.policy_graph import decided_by
-from rlpipe.snapshot.spaces import nested_batch
 from rlpipe.snapshot.state import Array
 
 
@@ -51,10 +51,11 @@ def explore(
     """
     graph = policy.running_graph()
     with evaluating(policy.module), torch.inference_mode():
-        prepared = graph.observation(nested_batch(graph.space, tensors, "obs"))  # type: ignore[arg-type]
+        prepared = graph.prepared(tensors)
         outputs = policy.module.forward_exploration({"obs": prepared})
-        decision = _noisy(policy, outputs, decided_by(outputs).to(torch.float32), rng, epsilon)
-        actions: Array = graph.action(decision).cpu().numpy()
+        _, decided = decided_by(outputs)
+        decision = _noisy(policy, outputs, decided.to(torch.float32), rng, epsilon)
+        actions: Array = graph.action(decision, NOTHING).cpu().numpy()
     return Choices(prepared, decision, actions)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import xxhash
 
 from rlpipe.backends.array_file import SMALL, bytes_of, in_parallel
-from rlpipe.backends.ranges import Ranges, damage
+from rlpipe.backends.ranges import Ranges, damage, open_ranges
 from rlpipe.errors import listed
 from rlpipe.snapshot.dtypes import DTYPES, DType, storage_dtype
 from rlpipe.snapshot.state import Array
@@ -99,7 +99,7 @@ def read_arrays(
     """
     found: dict[str, Array] = {}
     damaged: list[str] = []
-    with Ranges(f"{directory}/{file.name}", file.size) as ranges:
+    with open_ranges(f"{directory}/{file.name}", file.size) as ranges:
         for run in _runs(extents, _SMALL_GAP):
             start = run[0].offset
             buffer, wrong = _read_run(ranges, start, run[-1].offset + run[-1].length, run, digests)
@@ -123,7 +123,8 @@ def read_all_arrays(directory: str, file: ArrayFile, digests: Mapping[str, str])
     Raises:
         IntegrityError: As `read_arrays`; damage outside the arrays counts too.
     """
-    with Ranges(f"{directory}/{file.name}", file.size) as ranges:
+    with open_ranges(f"{directory}/{file.name}", file.size) as ranges:
+        ranges.want_all()
         buffer, damaged = _read_run(ranges, 0, file.size, file.extents, digests)
         frame = _frame_in(buffer, file) if file.size <= SMALL else _frame(ranges, file)
     _require_whole(ranges, file, damaged, frame)
@@ -153,7 +154,7 @@ def read_into(
         IntegrityError: As `read_arrays`.
     """
     memory = {each.key: bytes_of(targets[each.key].view(storage_dtype(each.dtype))) for each in extents}
-    with Ranges(f"{directory}/{file.name}", file.size) as ranges:
+    with open_ranges(f"{directory}/{file.name}", file.size) as ranges:
         found = _each(lambda each: ranges.read_hashed(memory[each.key], each.offset), extents, extents)
         frame = _frame(ranges, file) if len(extents) == len(file.extents) else file.frame
     _require_whole(ranges, file, _wrong(extents, found, digests), frame)
@@ -165,7 +166,7 @@ def check_arrays(directory: str, file: ArrayFile, extents: Sequence[Extent], dig
     Raises:
         IntegrityError: As `read_arrays`.
     """
-    with Ranges(f"{directory}/{file.name}", file.size) as ranges:
+    with open_ranges(f"{directory}/{file.name}", file.size) as ranges:
         found = _each(lambda each: ranges.digest(each.offset, each.length), extents, extents)
         frame = _frame(ranges, file) if len(extents) == len(file.extents) else file.frame
     _require_whole(ranges, file, _wrong(extents, found, digests), frame)
@@ -185,7 +186,8 @@ def damaged_parts(directory: str, file: ArrayFile, digests: Mapping[str, str]) -
     Raises:
         IntegrityError: The file is missing, of another size, no regular file, or a Git LFS pointer.
     """
-    with Ranges(f"{directory}/{file.name}", file.size) as ranges:
+    with open_ranges(f"{directory}/{file.name}", file.size) as ranges:
+        ranges.want_all()
         if file.size <= SMALL:
             data = ranges.read(0, file.size)
             found, frame = _hashes(memoryview(data), 0, file.extents), _frame_in(data, file)

@@ -28,6 +28,9 @@ class Ranges:
 
     __slots__ = ("_descriptor", "path")
 
+    piece = PIECE
+    """Bytes that are read at once where they are hashed on the way."""
+
     def __init__(self, path: str, size: int) -> None:
         self.path = path
         self._descriptor = _open(path, size)
@@ -44,6 +47,9 @@ class Ranges:
         os.close(self._descriptor)
         if isinstance(error, OSError):
             raise damage(self.path, f"it cannot be read: {error.strerror}", expected="a readable file") from error
+
+    def want_all(self) -> None:
+        """Prepare for reading all of it: nothing to do, as the system reads ahead."""
 
     def read(self, start: int, end: int) -> bytes:
         """The bytes of a range.
@@ -74,8 +80,8 @@ class Ranges:
     def read_hashed(self, buffer: memoryview, position: int) -> str:
         """Fill a buffer; returns the hash of what was read, each piece hashed while it is in the cache."""
         digest = xxhash.xxh3_128()
-        for done in range(0, len(buffer), PIECE):
-            piece = buffer[done : done + PIECE]
+        for done in range(0, len(buffer), self.piece):
+            piece = buffer[done : done + self.piece]
             self.read_into(piece, position + done)
             digest.update(piece)
         return digest.hexdigest()
@@ -83,8 +89,8 @@ class Ranges:
     def digest(self, position: int, length: int) -> str:
         """The hash of a range, read in little memory."""
         digest = xxhash.xxh3_128()
-        memory = memoryview(bytearray(min(length, PIECE)))
-        for done in range(0, length, PIECE):
+        memory = memoryview(bytearray(min(length, self.piece)))
+        for done in range(0, length, self.piece):
             piece = memory[: length - done]
             self.read_into(piece, position + done)
             digest.update(piece)
@@ -97,6 +103,20 @@ class Ranges:
         data = os.read(self._descriptor, len(buffer))
         buffer[: len(data)] = data
         return len(data)
+
+
+def open_ranges(path: str, size: int) -> Ranges:
+    """The ranges of a file, by its path or URL.
+
+    Raises:
+        IntegrityError: It is missing, of another size, no regular file, or a Git LFS pointer; of a file in a store,
+            this is told by the first read.
+    """
+    if "://" not in path:
+        return Ranges(path, size)
+    from rlpipe.backends.remote_ranges import RemoteRanges
+
+    return RemoteRanges(path, size)
 
 
 def _open(path: str, size: int) -> int:

@@ -16,7 +16,6 @@ import threading
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -24,6 +23,7 @@ import numpy as np
 
 from rlpipe.checkpoint.choose import made_at
 from rlpipe.checkpoint.fit import require_read
+from rlpipe.checkpoint.place import Place
 from rlpipe.checkpoint.restorable import Restorable
 from rlpipe.checkpoint.restore import snapshot_of
 from rlpipe.checkpoint.series import Series
@@ -52,7 +52,7 @@ class AsyncSaver:
         self._memory = CopyMemory()
         self._pending: _Pending | None = None
 
-    def save(self, source: Snapshot | Restorable, *, step: int, score: float | None = None) -> Path:
+    def save(self, source: Snapshot | Restorable, *, step: int, score: float | None = None) -> Place:
         """Copy a state and write it later; what is live may change as soon as this returns.
 
         Args:

@@ -16,8 +16,10 @@ from typing import NamedTuple
 import xxhash
 
 from rlpipe.backends.array_file import PIECE, Durability, write_all
-from rlpipe.backends.ranges import Ranges, damage
+from rlpipe.backends.ranges import damage, open_ranges
+from rlpipe.backends.remote import is_url
 from rlpipe.checkpoint.directory import sync_directory
+from rlpipe.checkpoint.place import Place, place_of, size_of
 from rlpipe.checkpoint.strict_json import MAX_INTEGER, Json, Strict
 from rlpipe.errors import IdError, IntegrityError, UnsupportedStateError
 from rlpipe.snapshot.ids import validate_file_paths
@@ -147,7 +149,7 @@ def damaged_attachments(directory: str, attachments: Mapping[str, Attachment]) -
             yield name, f"expected {error.expected}, found {error.found}" + (f"; {error.fix}" if error.fix else "")
 
 
-def require_sound(directory: str, name: str, expected: Attachment) -> Path:
+def require_sound(directory: str, name: str, expected: Attachment) -> Place:
     """The place of an attachment, after a look at every byte of it.
 
     A text in which git put the line endings of Windows counts as it was.
@@ -157,19 +159,19 @@ def require_sound(directory: str, name: str, expected: Attachment) -> Path:
     """
     place = f"{directory}/{name}"
     try:
-        with Ranges(place, expected.size) as ranges:
+        with open_ranges(place, expected.size) as ranges:
             found = ranges.digest(0, expected.size)
         if found != expected.digest:
             raise damage(place, "other bytes")
     except IntegrityError:
-        if not _is_rewritten(Path(place), expected):
+        if not _is_rewritten(place_of(place), expected):
             raise
-    return Path(place)
+    return place_of(place)
 
 
-def _is_rewritten(place: Path, expected: Attachment) -> bool:
+def _is_rewritten(place: Place, expected: Attachment) -> bool:
     # Each line feed becomes two bytes. No text is as large as models are.
-    if not place.is_file() or not expected.size < place.stat().st_size <= min(2 * expected.size, _LARGEST_TEXT):
+    if not place.is_file() or not expected.size < size_of(place) <= min(2 * expected.size, _LARGEST_TEXT):
         return False
     data = place.read_bytes()
     text = data.replace(b"\r\n", b"\n")
@@ -177,7 +179,9 @@ def _is_rewritten(place: Path, expected: Attachment) -> bool:
 
 
 def unlisted_attachments(directory: str, attachments: Mapping[str, Attachment]) -> list[str]:
-    """Paths of files below `model/` that the manifest does not list, sorted."""
+    """Paths of files below `model/` that the manifest does not list, sorted; a store is not asked."""
+    if is_url(directory):
+        return []
     folder = Path(directory, FOLDER)
     if not folder.is_dir():
         return []

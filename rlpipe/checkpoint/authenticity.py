@@ -20,10 +20,11 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
+from rlpipe.backends.remote import Url
 from rlpipe.checkpoint.component import Component, open_tree
 from rlpipe.checkpoint.format import MANIFEST_NAME
+from rlpipe.checkpoint.place import Place, place_of
 from rlpipe.checkpoint.steady import steadily
 from rlpipe.errors import ConfigError, IntegrityError
 from rlpipe.snapshot.snapshot import below
@@ -44,10 +45,10 @@ def sha256_of(path: str | os.PathLike[str]) -> str:
         FormatVersionError: It was written by a newer rlpipe.
         IntegrityError: A listed component or file is missing, or cannot be read.
     """
-    return steadily(Path(path), _sha256)
+    return steadily(path, _sha256)
 
 
-def _sha256(directory: Path) -> str:
+def _sha256(directory: Place) -> str:
     lines = [f"{digest}  {name}\n" for name, digest in sorted(_files(open_tree(directory)))]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
@@ -67,18 +68,19 @@ def require_sha256(value: str) -> str:
 def _files(root: Component) -> Iterator[tuple[str, str]]:
     """Path of each file from the root, and its SHA-256."""
     for each in root.walk():
-        text = Path(each.directory, MANIFEST_NAME).read_bytes().replace(b"\r\n", b"\n")
+        place = place_of(each.directory)
+        text = (place / MANIFEST_NAME).read_bytes().replace(b"\r\n", b"\n")
         yield below(each.path, MANIFEST_NAME), hashlib.sha256(text).hexdigest()
         file = each.manifest.table.file
         for name in [*each.manifest.attachments, *([] if file is None else [file.name])]:
-            yield below(each.path, name), _hash(Path(each.directory, name))
+            yield below(each.path, name), _hash(place / name)
 
 
-def _hash(path: Path) -> str:
+def _hash(path: Place) -> str:
     try:
         if not path.is_file():
             raise FileNotFoundError(f"no regular file at {path}")
-        with path.open("rb") as stream:
+        with path.open() if isinstance(path, Url) else path.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
         raise IntegrityError(

@@ -13,6 +13,7 @@ from rlpipe.checkpoint.classes import class_path_of, resolve_class
 from rlpipe.checkpoint.fit import require_fit, require_whole_ties
 from rlpipe.checkpoint.format import FORMAT, VERSION
 from rlpipe.checkpoint.nested_state import nested_state, patch_of
+from rlpipe.checkpoint.place import Place, place_of
 from rlpipe.checkpoint.reader import When, read_checkpoint, read_manifest
 from rlpipe.checkpoint.restorable import Restorable
 from rlpipe.checkpoint.restore import RestoreReport, build, object_at, put, restore_into, snapshot_of
@@ -107,7 +108,7 @@ class Checkpointable(Restorable):
             CheckpointExistsError: There is something at the path. RLlib writes over it.
             StateMismatchError: `state` is not of this object.
         """
-        target = Path(tempfile.mkdtemp(prefix="rlpipe-")) / "checkpoint" if path is None else Path(path)
+        target = Path(tempfile.mkdtemp(prefix="rlpipe-")) / "checkpoint" if path is None else place_of(path)
         snapshot = snapshot_of(self)
         if state is not None:
             snapshot = _with_state(snapshot, state)
@@ -128,13 +129,13 @@ class Checkpointable(Restorable):
         """
         target = object_at(self, component or "")
 
-        def restore(directory: Path) -> RestoreReport:
+        def restore(directory: Place) -> RestoreReport:
             found = read_checkpoint(directory, arrays="later")
             if component:
                 require_whole_ties(snapshot_of(self), found, at=component)
             return restore_into(target, found)
 
-        return steadily(Path(path), restore)
+        return steadily(path, restore)
 
     @classmethod
     def from_checkpoint(cls, path: str | os.PathLike[str], *, device: str = "cpu", trust: tuple[str, ...] = ()) -> Self:
@@ -158,7 +159,7 @@ class Checkpointable(Restorable):
         return cast(
             Self,
             steadily(
-                Path(path),
+                path,
                 lambda directory: build(read_checkpoint(directory, arrays=when), device=device, trust=trusted),
             ),
         )

@@ -14,13 +14,14 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import isfinite
-from pathlib import Path
 from typing import Literal, TypeAlias
 
+from rlpipe.backends.remote import Url
 from rlpipe.checkpoint.component import is_half_written, open_tree
 from rlpipe.checkpoint.directory import list_checkpoints
 from rlpipe.checkpoint.litter import is_litter
 from rlpipe.checkpoint.manifest import Origin
+from rlpipe.checkpoint.place import Place, place_of, size_of
 from rlpipe.checkpoint.reader import read_manifest
 from rlpipe.checkpoint.steady import steadily
 from rlpipe.errors import CheckpointError, CheckpointNotFoundError, UnsupportedStateError
@@ -41,7 +42,7 @@ class Recorded:
         run: Id of the run that wrote it; "" if it has none.
     """
 
-    path: Path
+    path: Place
     created: str
     step: int | None = None
     score: float | None = None
@@ -99,23 +100,29 @@ def survey(folder: str | os.PathLike[str]) -> Survey:
     Raises:
         CheckpointNotFoundError: There is no such folder.
     """
-    place = Path(folder)
+    place = place_of(folder)
     if not place.is_dir():
         raise CheckpointNotFoundError(f"there is no folder {place}", expected="a folder of checkpoints")
     found: list[Recorded] = []
     notes: list[str] = []
-    whole = list_checkpoints(place)
-    for path in sorted({*whole, *_half_written(place)}):
+    for path in _candidates(place):
         try:
             origin = read_manifest(path).origin
         except CheckpointError as error:
-            notes.append(f"passed over {path}: {error.subject}")
+            if not isinstance(error, CheckpointNotFoundError) or is_half_written(path):
+                notes.append(f"passed over {path}: {error.subject}")
             continue
         if origin is None:
             notes.append(f"passed over {path}: it is a part of a checkpoint, without a time of its own")
         else:
             found.append(_recorded(path, origin))
     return Survey(tuple(_ordered(found)), tuple(notes))
+
+
+def newest_of(folder: str | os.PathLike[str]) -> tuple[Recorded | None, tuple[str, ...]]:
+    """As `latest`, for those who can do without: None where there is no whole checkpoint, and what was passed over."""
+    seen = survey(folder)
+    return _whole_one(reversed(seen.found), seen.notes)
 
 
 def latest(folder: str | os.PathLike[str]) -> Choice:
@@ -167,7 +174,7 @@ def ranked(found: Iterable[Recorded], *, goal: Goal) -> list[Recorded]:
     return [each for _, _, each in sorted(scored, key=lambda item: item[:2])]
 
 
-def damage_of(path: Path) -> str:
+def damage_of(path: Place) -> str:
     """Why a checkpoint is not whole: a manifest or file that is missing, stale or cut short; "" if it is.
 
     Array files are not read; that is what verifying is for.
@@ -178,13 +185,13 @@ def damage_of(path: Path) -> str:
         return error.subject if isinstance(error, CheckpointError) else str(error)
 
 
-def _cut_short(directory: Path) -> str:
+def _cut_short(directory: Place) -> str:
     for component in open_tree(directory).walk():
         file = component.manifest.table.file
         if file is None:
             continue
-        place = Path(component.directory, file.name)
-        size = place.stat().st_size
+        place = place_of(component.directory) / file.name
+        size = size_of(place)
         if size != file.size:
             return f"{place} has {size} of {file.size} bytes"
     return ""
@@ -193,25 +200,37 @@ def _cut_short(directory: Path) -> str:
 def _first_whole(
     folder: str | os.PathLike[str], wanted: Iterable[Recorded], notes: Iterable[str], which: str
 ) -> Choice:
-    passed = list(notes)
-    for each in wanted:
-        damage = damage_of(each.path)
-        if not damage:
-            return Choice(each, tuple(passed))
-        passed.append(f"passed over {each.path}: {damage}")
+    found, passed = _whole_one(wanted, notes)
+    if found is not None:
+        return Choice(found, passed)
     raise CheckpointNotFoundError(
-        f"there is no whole checkpoint{which} in {Path(folder)}",
+        f"there is no whole checkpoint{which} in {place_of(folder)}",
         expected="a directory with a checkpoint in it",
         found="; ".join(passed) or "none",
         fix="name the checkpoint itself, or write one there",
     )
 
 
-def _half_written(folder: Path) -> Iterator[Path]:
-    return (each for each in folder.iterdir() if each.is_dir() and not is_litter(each) and is_half_written(each))
+def _whole_one(wanted: Iterable[Recorded], notes: Iterable[str]) -> tuple[Recorded | None, tuple[str, ...]]:
+    passed = list(notes)
+    for each in wanted:
+        damage = damage_of(each.path)
+        if not damage:
+            return each, tuple(passed)
+        passed.append(f"passed over {each.path}: {damage}")
+    return None, tuple(passed)
 
 
-def _recorded(path: Path, origin: Origin) -> Recorded:
+def _candidates(folder: Place) -> Iterator[Place]:
+    """What may be a checkpoint, whole or not."""
+    if isinstance(folder, Url):
+        yield from folder.folders()
+        return
+    inside = (each for each in folder.iterdir() if each.is_dir() and not is_litter(each))
+    yield from sorted({*list_checkpoints(folder), *(each for each in inside if is_half_written(each))})
+
+
+def _recorded(path: Place, origin: Origin) -> Recorded:
     said = origin.provenance
     return Recorded(path=path, created=origin.created, step=_step(said), score=_score(said), run=_run(said))
 
@@ -232,7 +251,7 @@ def _run(said: Mapping[str, Json]) -> str:
 
 
 def _ordered(found: Iterable[Recorded]) -> list[Recorded]:
-    runs: dict[tuple[str, Path | None], list[Recorded]] = {}
+    runs: dict[tuple[str, Place | None], list[Recorded]] = {}
     for each in found:
         alone = each.path if each.step is None and not each.run else None
         runs.setdefault((each.run, alone), []).append(each)

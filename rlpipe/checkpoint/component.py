@@ -9,12 +9,14 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rlpipe.backends.remote import Url
 from rlpipe.checkpoint.attachments import FOLDER
 from rlpipe.checkpoint.directory import locate
 from rlpipe.checkpoint.format import MANIFEST_NAME, MAX_MANIFEST_SIZE
 from rlpipe.checkpoint.litter import is_litter
 from rlpipe.checkpoint.manifest import Manifest
 from rlpipe.checkpoint.manifest_parser import parse_manifest
+from rlpipe.checkpoint.place import Place, place_of
 from rlpipe.errors import (
     CheckpointError,
     CheckpointExistsError,
@@ -59,7 +61,7 @@ class Component:
             yield from child.walk()
 
 
-def open_tree(path: Path, wanted: Callable[[str], bool] = lambda _: True) -> Component:
+def open_tree(path: Place, wanted: Callable[[str], bool] = lambda _: True) -> Component:
     """The component at a path and the wanted ones below; no array file is opened.
 
     Args:
@@ -72,7 +74,7 @@ def open_tree(path: Path, wanted: Callable[[str], bool] = lambda _: True) -> Com
         FormatVersionError: It was written by a newer rlpipe.
         IntegrityError: A component is missing, or is not the one that its parent lists.
     """
-    return _open_tree(str(locate(path)), "", wanted)
+    return _open_tree(str(path if isinstance(path, Url) else locate(path)), "", wanted)
 
 
 def _open_tree(directory: str, path: str, wanted: Callable[[str], bool]) -> Component:
@@ -103,7 +105,7 @@ def require_present(directory: str, path: str) -> None:
     Raises:
         IntegrityError: It is not.
     """
-    file = Path(directory, MANIFEST_NAME)
+    file = place_of(directory) / MANIFEST_NAME
     if not file.is_file():
         raise IntegrityError(
             f"the component {path} is missing",
@@ -140,7 +142,7 @@ def open_manifest(directory: str | os.PathLike[str]) -> tuple[Manifest, str]:
     try:
         text = _read(file).decode("ascii")
     except (FileNotFoundError, NotADirectoryError):
-        raise _not_found(Path(directory)) from None
+        raise _not_found(place_of(directory)) from None
     except UnicodeDecodeError as error:
         raise ManifestError(f"{file} is damaged", expected="ASCII text", found=str(error)) from None
     except OSError as error:
@@ -149,6 +151,17 @@ def open_manifest(directory: str | os.PathLike[str]) -> tuple[Manifest, str]:
 
 
 def _read(file: str) -> bytes:
+    return _read_remote(file) if "://" in file else _read_local(file)
+
+
+def _read_remote(file: str) -> bytes:
+    data = Url(file).read(0, MAX_MANIFEST_SIZE + 1)
+    if len(data) > MAX_MANIFEST_SIZE:
+        raise ManifestError(f"{file} is no manifest", expected=f"at most {MAX_MANIFEST_SIZE} bytes", found="more")
+    return data
+
+
+def _read_local(file: str) -> bytes:
     descriptor = os.open(file, _FLAGS)
     try:
         status = os.fstat(descriptor)
@@ -168,7 +181,12 @@ def _read(file: str) -> bytes:
 
 
 def unlisted(directory: str, manifest: Manifest) -> list[str]:
-    """Names of directories that look like components and that the manifest does not list."""
+    """Names of directories that look like components and that the manifest does not list.
+
+    A store is not asked: it would cost a request for each component.
+    """
+    if "://" in directory:
+        return []
     known = {*manifest.children, FOLDER} if manifest.attachments else manifest.children.keys()
     # Most file systems count a directory's links: its own two, and one from each directory in it. Asking that is ten
     # times as fast as listing it, and most components hold no others.
@@ -212,7 +230,7 @@ def _listed_in(directory: Path) -> Collection[str]:
         return ()
 
 
-def _not_found(directory: Path) -> CheckpointNotFoundError:
+def _not_found(directory: Place) -> CheckpointNotFoundError:
     subject, found, fix = f"there is no checkpoint at {directory}", "nothing", "check the path"
     if directory.is_dir():
         found = listed(each.name for each in directory.iterdir())
@@ -224,6 +242,9 @@ def _not_found(directory: Path) -> CheckpointNotFoundError:
     return CheckpointNotFoundError(subject, expected=f"a directory with {MANIFEST_NAME}", found=found, fix=fix)
 
 
-def is_half_written(directory: Path) -> bool:
+def is_half_written(directory: Place) -> bool:
     """Whether what lies there is what a save leaves before its manifest."""
-    return any(True for _ in directory.glob("state.*")) or any(True for _ in directory.glob(f"*/{MANIFEST_NAME}"))
+    inside: list[Place] = list(directory.iterdir())
+    return any(each.name.startswith("state.") for each in inside) or any(
+        (each / MANIFEST_NAME).is_file() for each in inside
+    )

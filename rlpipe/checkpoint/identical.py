@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TypeAlias
 
 from rlpipe.checkpoint.inspect import ComponentInfo
@@ -28,10 +28,19 @@ def identical_policies(info: ComponentInfo) -> tuple[tuple[str, ...], ...]:
 
 def identical_notes(info: ComponentInfo) -> tuple[str, ...]:
     """The same as sentences, such as "policies/main_v3 = main_v4: identical weights"."""
-    return tuple(
-        " = ".join([first, *(path.rpartition("/")[2] for path in others)]) + ": identical weights"
-        for first, *others in identical_policies(info)
-    )
+    return tuple(map(identical_note, identical_policies(info)))
+
+
+def identical_note(group: tuple[str, ...]) -> str:
+    """The sentence of one group."""
+    first, *others = group
+    return " = ".join([first, *(path.rpartition("/")[2] for path in others)]) + ": identical weights"
+
+
+def identical_among(info: ComponentInfo, paths: Collection[str]) -> tuple[tuple[str, ...], ...]:
+    """As `identical_policies`, of some components only."""
+    groups = (tuple(path for path in group if path in paths) for group in identical_policies(info))
+    return tuple(group for group in groups if len(group) > 1)
 
 
 def _groups(above: ComponentInfo) -> Iterator[tuple[str, ...]]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from rlpipe.checkpoint.attachments import Attachment
 from rlpipe.checkpoint.component import Component, open_tree, unlisted
 from rlpipe.checkpoint.manifest import Manifest
+from rlpipe.checkpoint.place import Place, place_of
 from rlpipe.checkpoint.steady import steadily
 from rlpipe.snapshot.identity import FINGERPRINT_DIGITS
 from rlpipe.snapshot.skeleton import Json
@@ -65,7 +65,7 @@ class ComponentInfo:
     """
 
     path: str
-    directory: Path
+    directory: Place
     version: int
     spec: Spec
     arrays: tuple[ArrayEntry, ...]
@@ -111,7 +111,7 @@ def inspect_checkpoint(path: str | os.PathLike[str]) -> ComponentInfo:
         FormatVersionError: It was written by a newer rlpipe.
         IntegrityError: A component is missing, or is not the one that its parent lists.
     """
-    return steadily(Path(path), lambda directory: _info(open_tree(directory)))
+    return steadily(path, lambda directory: _info(open_tree(directory)))
 
 
 def _info(component: Component) -> ComponentInfo:
@@ -119,7 +119,7 @@ def _info(component: Component) -> ComponentInfo:
     table, origin = manifest.table, manifest.origin
     return ComponentInfo(
         path=component.path,
-        directory=Path(component.directory),
+        directory=place_of(component.directory),
         version=manifest.version,
         spec=manifest.spec,
         arrays=tuple(_entries(manifest)),

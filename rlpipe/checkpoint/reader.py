@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from rlpipe.backends.extents import read_all_arrays
+from rlpipe.backends.remote import Url
 from rlpipe.checkpoint.attachments import require_sound
 from rlpipe.checkpoint.component import Component, open_manifest, open_tree
 from rlpipe.checkpoint.directory import locate
 from rlpipe.checkpoint.filling import loaded, placed
 from rlpipe.checkpoint.manifest import Manifest
+from rlpipe.checkpoint.place import Place, place_of
 from rlpipe.checkpoint.steady import steadily
 from rlpipe.checkpoint.ties import refuse_ties_to_unread, share, shared_infos
 from rlpipe.errors import IntegrityError, SelectionError
@@ -37,7 +38,7 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
         ManifestError: The manifest breaks the format.
         FormatVersionError: It was written by a newer rlpipe.
     """
-    return steadily(Path(path), open_manifest)[0]
+    return steadily(path, open_manifest)[0]
 
 
 def read_checkpoint(path: str | os.PathLike[str], selection: Selection = _ALL, *, arrays: When = "verify") -> Snapshot:
@@ -50,7 +51,8 @@ def read_checkpoint(path: str | os.PathLike[str], selection: Selection = _ALL, *
         path: A checkpoint's directory, or that of any component in one.
         selection: What to read. Component paths count from `path`.
         arrays: "verify" reads them. "none" opens no array file: an `ArrayInfo` stands for each array. So does "later",
-            with which `build` and `restore_into` read from the files, straight into an object's memory.
+            with which `build` and `restore_into` read from the files, straight into an object's memory; from a store
+            they come at once.
 
     Returns:
         The selected part. Arrays are read-only, in native byte order; what was tied when it was saved is one array.
@@ -63,10 +65,12 @@ def read_checkpoint(path: str | os.PathLike[str], selection: Selection = _ALL, *
         SelectionError: A pattern of the selection matches nothing.
         TieError: Only some members of a tied set are selected.
     """
-    return steadily(Path(path), lambda directory: _read(directory, selection, arrays))
+    return steadily(path, lambda directory: _read(directory, selection, arrays))
 
 
-def _read(path: Path, selection: Selection, arrays: When) -> Snapshot:
+def _read(path: Place, selection: Selection, arrays: When) -> Snapshot:
+    if isinstance(path, Url) and arrays == "later":
+        arrays = "verify"  # Looking at the bytes first and reading them then would be two downloads.
     root = open_tree(path, selection.passes_through)
     if selection == _ALL and arrays == "verify":
         found = {each.path: _read_component(each) for each in root.walk()}
@@ -93,15 +97,15 @@ def read_own(path: str | os.PathLike[str], *, arrays: When = "verify") -> Snapsh
         CheckpointError: See `read_checkpoint`.
     """
 
-    def read(directory: Path) -> Snapshot:
+    def read(directory: Place) -> Snapshot:
         alone = open_tree(directory, lambda _: False)
         described = _snapshot(alone, shared_infos(alone, "described" if arrays == "none" else "placed"))
         return _with_arrays(described) if arrays == "verify" else described
 
-    return steadily(Path(path), read)
+    return steadily(path, read)
 
 
-def find_component(path: str | os.PathLike[str], names: str) -> Path:
+def find_component(path: str | os.PathLike[str], names: str) -> Place:
     """The directory of a component inside a checkpoint.
 
     Args:
@@ -112,7 +116,8 @@ def find_component(path: str | os.PathLike[str], names: str) -> Path:
         SelectionError: A manifest on the way does not list it; the closest names are given.
         CheckpointNotFoundError: There is no checkpoint at the path.
     """
-    directory = locate(Path(path))
+    place = place_of(path)
+    directory = place if isinstance(place, Url) else locate(place)
     for name in names.split("/") if names else ():
         children = open_manifest(directory)[0].children
         if name not in children:
@@ -121,7 +126,7 @@ def find_component(path: str | os.PathLike[str], names: str) -> Path:
     return directory
 
 
-def find_attachment(path: str | os.PathLike[str], names: str, attachment: str) -> Path:
+def find_attachment(path: str | os.PathLike[str], names: str, attachment: str) -> Place:
     """A file that travels with a component, after a look at every byte of it.
 
     Args:
@@ -135,14 +140,14 @@ def find_attachment(path: str | os.PathLike[str], names: str, attachment: str) -
         IntegrityError: The file is missing, or not as it was.
     """
 
-    def find(_: Path) -> Path:
+    def find(_: Place) -> Place:
         directory = find_component(path, names)
         known = open_manifest(directory)[0].attachments
         if attachment not in known:
             raise SelectionError(f"{directory} has no attachment {attachment!r}", pattern=attachment, known=known)
         return require_sound(str(directory), attachment, known[attachment])
 
-    return steadily(Path(path), find)
+    return steadily(path, find)
 
 
 def _require_components(root: Component, selection: Selection) -> None:

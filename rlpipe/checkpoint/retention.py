@@ -7,11 +7,13 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 
+from rlpipe.backends.remote import Url
 from rlpipe.checkpoint.choose import Goal, Recorded, damage_of, ranked, survey
+from rlpipe.checkpoint.format import MANIFEST_NAME
 from rlpipe.checkpoint.litter import discard
-from rlpipe.errors import CheckpointNotFoundError, ConfigError
+from rlpipe.checkpoint.place import Place, place_of
+from rlpipe.errors import CheckpointError, CheckpointNotFoundError, ConfigError
 
 logger = logging.getLogger(__name__)
 
@@ -65,9 +67,9 @@ class RetentionReport:
         notes: What was passed over, and why.
     """
 
-    kept: tuple[Path, ...] = ()
-    removed: tuple[Path, ...] = ()
-    failed: tuple[tuple[Path, str], ...] = ()
+    kept: tuple[Place, ...] = ()
+    removed: tuple[Place, ...] = ()
+    failed: tuple[tuple[Place, str], ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -76,7 +78,8 @@ def apply_retention(committed: str | os.PathLike[str], retention: Retention) -> 
 
     Only its like is touched: beside one with a recorded step those with one, beside one without those without.
     Symbolic links, what they point to in the folder, and what is no sound checkpoint stay. A checkpoint that goes is
-    whole until it is gone. One that cannot be removed is reported and logged, as the save itself did not fail.
+    whole until it is gone; in a store it is none from the first file that goes. One that cannot be removed is reported
+    and logged, as the save itself did not fail.
 
     Args:
         committed: The new checkpoint. It stays, whatever the rules say.
@@ -87,7 +90,7 @@ def apply_retention(committed: str | os.PathLike[str], retention: Retention) -> 
     """
     if retention.keeps_all:
         return RetentionReport()
-    newest = Path(committed)
+    newest = place_of(committed)
     seen = survey(newest.parent)
     own = next((each for each in seen.found if each.path.name == newest.name), None)
     damage = damage_of(newest)
@@ -126,21 +129,32 @@ def _firsts(series: Iterable[Recorded], every: int | None) -> Iterable[Recorded]
     return {step // every: each for step, each in backwards}.values()
 
 
-def _linked(folder: Path) -> set[Path]:
+def _linked(folder: Place) -> set[Place]:
     """What symbolic links of the folder point to in it."""
+    if isinstance(folder, Url):
+        return set()
     real = folder.resolve()
     targets = (each.resolve() for each in folder.iterdir() if each.is_symlink())
     return {folder / each.name for each in targets if each.parent == real}
 
 
-def _remove(paths: Iterable[Path]) -> tuple[tuple[Path, ...], tuple[tuple[Path, str], ...]]:
-    removed: list[Path] = []
-    failed: list[tuple[Path, str]] = []
+def _remove(paths: Iterable[Place]) -> tuple[tuple[Place, ...], tuple[tuple[Place, str], ...]]:
+    removed: list[Place] = []
+    failed: list[tuple[Place, str]] = []
     for path in paths:
         try:
-            discard(path)
+            _discard(path)
             removed.append(path)
-        except OSError as error:
+        except (OSError, CheckpointError) as error:
             failed.append((path, str(error)))
             logger.warning("the older checkpoint %s could not be removed: %s", path, error)
     return tuple(removed), tuple(failed)
+
+
+def _discard(place: Place) -> None:
+    """Remove a checkpoint; in a store its root's manifest first, so that what is half removed is none."""
+    if isinstance(place, Url):
+        (place / MANIFEST_NAME).remove()
+        place.remove_all()
+    else:
+        discard(place)

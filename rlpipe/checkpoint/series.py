@@ -6,10 +6,11 @@ import os
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
+from rlpipe.backends.remote import Url
 from rlpipe.checkpoint.choose import made_at
 from rlpipe.checkpoint.directory import Durability, IfExists
+from rlpipe.checkpoint.place import Place, place_of
 from rlpipe.checkpoint.retention import Retention, apply_retention
 from rlpipe.checkpoint.writer import write_checkpoint
 from rlpipe.snapshot.snapshot import Snapshot
@@ -21,9 +22,10 @@ class Series:
     """How a run writes its checkpoints: `<folder>/step-<step>`, each with its step and this run's id in it.
 
     Attributes:
-        folder: Where they go.
+        folder: Where they go: a directory, or a URL in a store.
         backend: "hdf5" or "pickle".
-        if_exists: "replace", as a run that is resumed comes by the same steps again; or "error".
+        if_exists: "replace", as a run that is resumed comes by the same steps again; or "error". None is the first in a
+            directory, the second in a store.
         durability: "fsync" or "none" (see `staged`).
         retention: What is removed after each commit; nothing by default.
         run: Id of the run, kept in each checkpoint: the later run's are the later ones, even at lower steps.
@@ -32,17 +34,17 @@ class Series:
 
     folder: str | os.PathLike[str]
     backend: str = "hdf5"
-    if_exists: IfExists = "replace"
+    if_exists: IfExists | None = None
     durability: Durability = "fsync"
     retention: Retention = field(default_factory=Retention)
     run: str = field(default_factory=lambda: secrets.token_hex(8))
     provenance: Mapping[str, Json] = field(default_factory=dict)
 
-    def path_of(self, step: int) -> Path:
+    def path_of(self, step: int) -> Place:
         """The directory of a step's checkpoint."""
-        return Path(self.folder) / f"step-{step}"
+        return place_of(self.folder) / f"step-{step}"
 
-    def write(self, snapshot: Snapshot, *, step: int, score: float | None = None) -> Path:
+    def write(self, snapshot: Snapshot, *, step: int, score: float | None = None) -> Place:
         """Write the checkpoint of a step, then remove what the retention lets go.
 
         Args:
@@ -57,11 +59,12 @@ class Series:
             CheckpointError: It was not written; nothing was removed.
             UnsupportedStateError: A step, a score or a state that no checkpoint can hold.
         """
-        path = write_checkpoint(
+        path = self.path_of(step)
+        write_checkpoint(
             snapshot,
-            self.path_of(step),
+            path,
             backend=self.backend,
-            if_exists=self.if_exists,
+            if_exists=self.if_exists or ("error" if isinstance(path, Url) else "replace"),
             durability=self.durability,
             provenance={**self.provenance, **made_at(step=step, score=score, run=self.run)},
         )

@@ -6,12 +6,15 @@ hashes tell; it then reads again from the start. Only damage that stays is an er
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from rlpipe.backends.remote import Url
 from rlpipe.checkpoint.directory import locate
 from rlpipe.checkpoint.format import MANIFEST_NAME
+from rlpipe.checkpoint.place import Place, place_of
 from rlpipe.errors import CheckpointError
 
 _T = TypeVar("_T")
@@ -20,11 +23,13 @@ _ATTEMPTS = 100
 """More than a reader ever needs beside a writer that does nothing but replace small checkpoints."""
 
 
-def steadily(path: Path, read: Callable[[Path], _T], *, is_sound: Callable[[_T], bool] = lambda _: True) -> _T:
+def steadily(
+    path: str | os.PathLike[str], read: Callable[[Place], _T], *, is_sound: Callable[[_T], bool] = lambda _: True
+) -> _T:
     """Read a checkpoint; if that fails and the checkpoint was replaced meanwhile, read again.
 
     Args:
-        path: The checkpoint.
+        path: The checkpoint. In a store none is ever replaced.
         read: Called with the directory that holds it, once or more.
         is_sound: Whether what was read shows no damage, for a `read` that reports damage in place of raising.
 
@@ -35,6 +40,11 @@ def steadily(path: Path, read: Callable[[Path], _T], *, is_sound: Callable[[_T],
         CheckpointError: Raised by `read`, twice while nothing was replaced.
         OSError: The same.
     """
+    place = place_of(path)
+    return read(place) if isinstance(place, Url) else _steadily(place, read, is_sound)
+
+
+def _steadily(path: Path, read: Callable[[Place], _T], is_sound: Callable[[_T], bool]) -> _T:
     failed_at = None
     for _ in range(_ATTEMPTS):
         directory = locate(path)

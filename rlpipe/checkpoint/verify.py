@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from rlpipe.backends.extents import damaged_parts
 from rlpipe.checkpoint.attachments import damaged_attachments, unlisted_attachments
 from rlpipe.checkpoint.authenticity import require_sha256, sha256_of
 from rlpipe.checkpoint.component import Component, open_manifest, require_listed, require_present, unlisted
 from rlpipe.checkpoint.format import MANIFEST_NAME
-from rlpipe.checkpoint.identical import identical_notes
+from rlpipe.checkpoint.identical import identical_policies
 from rlpipe.checkpoint.inspect import inspect_checkpoint
 from rlpipe.checkpoint.manifest import Manifest
+from rlpipe.checkpoint.place import Place, place_of
 from rlpipe.checkpoint.reader import read_checkpoint
 from rlpipe.checkpoint.steady import steadily
 from rlpipe.errors import CheckpointError
@@ -50,16 +50,18 @@ class VerifyReport:
     Attributes:
         path: The checkpoint.
         findings: All damage, by component.
-        notes: What is there and was not checked, because no manifest lists it; and which policies are the same.
+        notes: What is there and was not checked, because no manifest lists it.
         components: How many components were checked.
         nbytes: How many bytes of array files and attachments were checked.
+        identical: Policies whose weights are the same; not told where there is damage.
     """
 
-    path: Path
+    path: Place
     findings: tuple[Finding, ...]
     notes: tuple[str, ...]
     components: int
     nbytes: int
+    identical: tuple[tuple[str, ...], ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -87,10 +89,10 @@ def verify_checkpoint(path: str | os.PathLike[str], *, sha256: str | None = None
         ConfigError: `sha256` is none.
     """
     expected = None if sha256 is None else require_sha256(sha256)
-    return steadily(Path(path), lambda found: _verify(Path(path), found, expected), is_sound=lambda report: report.ok)
+    return steadily(path, lambda found: _verify(place_of(path), found, expected), is_sound=lambda report: report.ok)
 
 
-def _verify(path: Path, directory: Path, sha256: str | None) -> VerifyReport:
+def _verify(path: Place, directory: Place, sha256: str | None) -> VerifyReport:
     if not directory.is_dir() or not any(directory.iterdir()):
         open_manifest(directory)
     checked = list(_check(str(directory), "", ""))
@@ -98,9 +100,9 @@ def _verify(path: Path, directory: Path, sha256: str | None) -> VerifyReport:
     findings = findings or list(_check_as_one(directory))
     findings = findings or list(_check_whole(directory, sha256))
     notes = [note for each in checked for note in each.notes]
-    if not findings:
-        notes += identical_notes(inspect_checkpoint(directory))
-    return VerifyReport(path, tuple(findings), tuple(notes), len(checked), sum(each.nbytes for each in checked))
+    identical = () if findings else identical_policies(inspect_checkpoint(directory))
+    nbytes = sum(each.nbytes for each in checked)
+    return VerifyReport(path, tuple(findings), tuple(notes), len(checked), nbytes, identical)
 
 
 def _check(directory: str, path: str, expected: str) -> Iterator[_Checked]:
@@ -136,7 +138,7 @@ def _check_arrays(directory: str, path: str, manifest: Manifest) -> Iterator[Fin
         yield Finding(path, file.name, "", _line(error))
 
 
-def _check_as_one(directory: Path) -> Iterator[Finding]:
+def _check_as_one(directory: Place) -> Iterator[Finding]:
     """What only shows when all manifests are taken together: ties and identities."""
     try:
         read_checkpoint(directory, arrays="none")
@@ -144,7 +146,7 @@ def _check_as_one(directory: Path) -> Iterator[Finding]:
         yield Finding("", MANIFEST_NAME, "", _line(error))
 
 
-def _check_whole(directory: Path, expected: str | None) -> Iterator[Finding]:
+def _check_whole(directory: Place, expected: str | None) -> Iterator[Finding]:
     """Whether it is the very checkpoint that is meant."""
     found = expected and sha256_of(directory)
     if found != expected:

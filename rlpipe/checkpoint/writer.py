@@ -10,14 +10,17 @@ from pathlib import Path
 
 from rlpipe.backends.array_file import Durability, digests_of, write_all, write_arrays
 from rlpipe.backends.backend import resolve
+from rlpipe.backends.remote import Url
 from rlpipe.checkpoint.attachments import copy_in, files_in
 from rlpipe.checkpoint.component import refuse_part_of_another
 from rlpipe.checkpoint.directory import IfExists, locate, staged, sync_directory
 from rlpipe.checkpoint.format import MANIFEST_NAME, MAX_MANIFEST_SIZE
 from rlpipe.checkpoint.linking import Former
 from rlpipe.checkpoint.manifest import Manifest, Origin, excess_of, identity_of, seal
+from rlpipe.checkpoint.place import Place, place_of
 from rlpipe.checkpoint.plan import Plan, plans_of
 from rlpipe.checkpoint.strict_json import Json, plain_text
+from rlpipe.checkpoint.upload import uploaded
 from rlpipe.errors import UnsupportedStateError
 from rlpipe.snapshot.identity import stored
 from rlpipe.snapshot.snapshot import Snapshot, below, component
@@ -42,14 +45,14 @@ def write_checkpoint(
     previous: str | os.PathLike[str] | None = None,
     provenance: Mapping[str, Json] | None = None,
     attachments: Mapping[str, str | os.PathLike[str]] | None = None,
-) -> Path:
+) -> Place:
     """Write a snapshot as a checkpoint directory, whole or not at all.
 
     Arrays are written from where they lie. What could not be read back is refused before anything is written.
 
     Args:
         snapshot: What is written, with everything in it. Equal snapshots give equal bytes, but for the root's origin.
-        path: The directory to make; its parents are made too.
+        path: The directory to make; its parents are made too. Or a new URL in a store (see `uploaded`).
         backend: "hdf5" or "pickle".
         if_exists: "replace" lets it take the place of an older checkpoint, in one step.
         durability: "fsync": it is on the disk when this returns. "none": the system writes it when it likes; safe
@@ -79,13 +82,18 @@ def write_checkpoint(
     plain_text(origin.provenance, "provenance")
     plans = plans_of(snapshot, resolve(backend))
     attached = _attached(snapshot, attachments or {})
-    refuse_part_of_another(Path(path))
+    place = place_of(path)
+    if isinstance(place, Url):
+        with uploaded(place, if_exists=if_exists) as stage:
+            _write(plans, attached, "", str(stage), None, "none", origin)
+        return place
+    refuse_part_of_another(place)
     if previous is None and if_exists == "replace":
-        previous = locate(Path(path))
-    with staged(Path(path), if_exists=if_exists, durability=durability) as stage:
+        previous = locate(place)
+    with staged(place, if_exists=if_exists, durability=durability) as stage:
         former = None if previous is None else Former(os.fspath(previous), durability)
         _write(plans, attached, "", str(stage), former, durability, origin)
-    return Path(path)
+    return place
 
 
 def _attached(snapshot: Snapshot, attachments: Mapping[str, str | os.PathLike[str]]) -> dict[str, Mapping[str, Path]]:

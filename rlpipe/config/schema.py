@@ -63,6 +63,13 @@ class CheckpointConfig:
     backend: Any = ""
     path: str | None = None
     if_exists: Any = "error"
+    durability: Any = "fsync"
+    step: int | None = None
+    score: float | None = None
+    keep_last: int | None = None
+    keep_every: int | None = None
+    keep_best: int = 1
+    goal: Any = "max"
 
 
 @dataclass
@@ -71,6 +78,8 @@ class SourceConfig:
 
     kind: Any = ""
     path: str | None = None
+    which: Any = None
+    goal: Any = "max"
     normalizer: str = "auto"
     policy_id: str | None = None
     filter_agent: dict[str, Any] = field(default_factory=dict)
@@ -118,9 +127,10 @@ class ArtifactConfig:
 
 @dataclass
 class VerifyConfig:
-    """Where the findings go too."""
+    """What is checked against, and where the findings go too."""
 
     junit: str | None = None
+    sha256: Any = None
 
 
 @dataclass

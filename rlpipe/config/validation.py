@@ -6,33 +6,27 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from rlpipe.backends.backend import ids as backend_ids
 from rlpipe.config.findings import Findings
 from rlpipe.config.options import read_options
 from rlpipe.config.policies import configured_classes, read_algorithm
 from rlpipe.config.profiles import expanded
 from rlpipe.config.schema import EXPORT_KEYS
 from rlpipe.config.shape import shaped
-from rlpipe.config.source_hints import read_hints
+from rlpipe.config.store import read_checkpoint, read_source, read_verify
 from rlpipe.config.values import checked_id, choice, choices, described, integer, text, text_list
 from rlpipe.errors import closest
 from rlpipe.exporters.labels import Labels, plain
 from rlpipe.exporters.target import resolve as resolve_target
 from rlpipe.exporters.target import target_ids
-from rlpipe.importers.importer import ids as importer_ids
 from rlpipe.pipeline.runner import task_names
 from rlpipe.pipeline.settings import (
-    AUTO,
     BaseSettings,
-    CheckpointSettings,
     EvaluateSettings,
     ExportSettings,
     ProvenanceSettings,
     RestoreSettings,
     RunSettings,
     SelectSettings,
-    SourceSettings,
-    VerifySettings,
 )
 from rlpipe.snapshot.ids import validate_policy_id
 from rlpipe.snapshot.snapshot import Role
@@ -69,16 +63,16 @@ def _settings(config: Node, overrides: Sequence[str], out_dir: str | None, findi
     return RunSettings(
         task=task,
         steps=steps,
-        source=_source(config["source"], findings),
+        source=read_source(config["source"], findings),
         base=_base(config["base"], findings),
-        checkpoint=_checkpoint(config["checkpoint"], findings),
+        checkpoint=read_checkpoint(config["checkpoint"], findings),
         select=_select(config, findings),
         rename=_rename(config["rename"], findings),
         restore=_restore(config["restore"], findings),
         export=_export(config["export"], findings, is_needed="export" in (task, *steps)),
         artifact_path=text("artifact.path", config["artifact"]["path"], findings),
         labels=_labels(config["artifact"], findings),
-        verify=VerifySettings(junit=text("verify.junit", config["verify"]["junit"], findings)),
+        verify=read_verify(config["verify"], findings),
         evaluate=_evaluate(config["evaluate"], findings),
         algorithm=read_algorithm(config, findings),
         trust=(*trust, *configured_classes(config)),
@@ -96,27 +90,9 @@ def _steps(task: str, config: Node, findings: Findings) -> tuple[str, ...]:
     return choices("task.steps", config["task"]["steps"], findings, among=among, of="tasks") or ()
 
 
-def _source(node: Node, findings: Findings) -> SourceSettings:
-    return SourceSettings(
-        kind=choice("source", node["kind"], findings, among=(AUTO, *importer_ids())),
-        path=text("source.path", node["path"], findings),
-        normalizer=text("source.normalizer", node["normalizer"], findings) or AUTO,
-        policy_id=_id("source.policy_id", node["policy_id"], findings),
-        hints=read_hints(node, findings),
-    )
-
-
 def _base(node: Node, findings: Findings) -> BaseSettings:
     on_mismatch = choice("base.on_mismatch", node["on_mismatch"], findings, among=_WAYS)
     return BaseSettings(path=text("base.path", node["path"], findings), on_mismatch=on_mismatch)
-
-
-def _checkpoint(node: Node, findings: Findings) -> CheckpointSettings:
-    return CheckpointSettings(
-        backend=choice("checkpoint", node["backend"], findings, among=backend_ids()),
-        path=text("checkpoint.path", node["path"], findings),
-        if_exists=choice("checkpoint.if_exists", node["if_exists"], findings, among=_WAYS),
-    )
 
 
 def _select(config: Node, findings: Findings) -> SelectSettings:
@@ -221,10 +197,3 @@ def _evaluate(node: Node, findings: Findings) -> EvaluateSettings:
         seed=integer("evaluate.seed", node["seed"], findings, least=0),
         max_steps=None if steps is None else integer("evaluate.max_steps", steps, findings, least=1),
     )
-
-
-def _id(key: str, value: Any, findings: Findings) -> str | None:
-    checked = text(key, value, findings)
-    if checked:
-        checked_id(key, checked, findings, check=validate_policy_id)
-    return checked

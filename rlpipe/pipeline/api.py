@@ -6,15 +6,18 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
+from rlpipe.checkpoint.authenticity import require_sha256
 from rlpipe.errors import ConfigError, closest, listed
 from rlpipe.pipeline.progress import NoProgress
 from rlpipe.pipeline.settings import (
+    SHOW,
     CheckpointSettings,
     ExportSettings,
     RestoreSettings,
     RunSettings,
     SelectSettings,
     SourceSettings,
+    VerifySettings,
 )
 from rlpipe.snapshot.ids import validate_policy_id
 from rlpipe.snapshot.snapshot import ROLES, Role
@@ -39,6 +42,7 @@ def save(  # noqa: PLR0913 - each setting of the task by its name
     *,
     backend: str = "hdf5",
     if_exists: Literal["error", "replace"] = "error",
+    durability: Literal["fsync", "none"] = "fsync",
     policy_ids: Sequence[str] | None = None,
     roles: Roles | None = None,
     rename: Mapping[str, str] | None = None,
@@ -56,6 +60,7 @@ def save(  # noqa: PLR0913 - each setting of the task by its name
         path: The directory to write.
         backend: "hdf5" or "pickle".
         if_exists: "replace" lets it take the place of an older checkpoint.
+        durability: "none" is faster, and safe against killed processes only.
         policy_ids: Ids or globs; None: all.
         roles: ``["inference"]`` leaves out what only training needs.
         rename: Policy id in the source -> id in the checkpoint.
@@ -71,10 +76,13 @@ def save(  # noqa: PLR0913 - each setting of the task by its name
     from rlpipe.pipeline.tasks import save as task
 
     if_exists = _choice("if_exists", if_exists, among=("error", "replace"))
+    durability = _choice("durability", durability, among=("fsync", "none"))
     settings = RunSettings(
         task="save",
         source=_source(source, normalizer, policy_id, filter_agent),
-        checkpoint=CheckpointSettings(backend=backend, path=os.fspath(path), if_exists=if_exists),
+        checkpoint=CheckpointSettings(
+            backend=backend, path=os.fspath(path), if_exists=if_exists, durability=durability
+        ),
         select=_select(policy_ids, roles),
         rename=_rename(rename),
         trust=_trust(trust),
@@ -163,13 +171,21 @@ def export(  # noqa: PLR0913 - each setting of the task by its name
     return task.run(settings, progress=NoProgress())
 
 
-def verify(source: Path, *, policy_ids: Sequence[str] | None = None, trust: Sequence[str] = ()) -> VerifyTaskReport:
+def verify(
+    source: Path,
+    *,
+    policy_ids: Sequence[str] | None = None,
+    trust: Sequence[str] = (),
+    sha256: str | None = None,
+) -> VerifyTaskReport:
     """Check every byte of a checkpoint, artifacts against their record, or whether a model file can be imported.
 
     Args:
         source: A checkpoint, an artifact folder or a model file.
         policy_ids: Ids or globs, of artifacts; None: all.
         trust: Ids of targets whose files may be run though loading them could run code.
+        sha256: A value from elsewhere that the checkpoint or model file has to have; "show": the report's ``sha256``
+            tells the one it has.
 
     Returns:
         The report; damage is in it, not raised.
@@ -183,6 +199,7 @@ def verify(source: Path, *, policy_ids: Sequence[str] | None = None, trust: Sequ
         task="verify",
         source=SourceSettings(path=os.fspath(source)),
         select=_select(policy_ids, None),
+        verify=VerifySettings(sha256=_sha256(sha256)),
         trust=_trust(trust),
     )
     return task.run(settings, progress=NoProgress())
@@ -218,6 +235,10 @@ def get_checkpoint_info(
     return task.run(settings, progress=NoProgress())
 
 
+def _sha256(value: str | None) -> str | None:
+    return value if value in (None, SHOW) else require_sha256(value)
+
+
 def _source(
     source: Path, normalizer: str, policy_id: str | None, filter_agent: Mapping[str, str] | None
 ) -> SourceSettings:
@@ -227,7 +248,7 @@ def _source(
         path=os.fspath(source),
         normalizer=os.fspath(normalizer),
         policy_id=policy_id,
-        filter_agent=dict(filter_agent or {}),
+        hints={"filter_agent": dict(filter_agent)} if filter_agent else {},
     )
 
 

@@ -141,7 +141,7 @@ class ArtifactInfoReport(Report):
 
 def describe_artifacts(located: Located, chosen: SelectSettings) -> ArtifactInfoReport:
     """The report of ``task=info`` for artifacts."""
-    folders = artifacts_at(located.path, chosen)
+    folders = artifacts_at(located.local, chosen)
     warnings = untrained(folder.policy_id for folder in folders if folder.record.get("trained") is False)
     return ArtifactInfoReport(source=located.facts, folders=folders, warnings=(*located.notes, *warnings))
 

@@ -63,7 +63,7 @@ def contenders(located: Located, settings: RunSettings) -> tuple[tuple[Contender
         ConfigError: There is nothing to roll out.
     """
     if located.kind == ARTIFACT:
-        return _of_folders(artifacts_at(located.path, settings.select), settings.trust)
+        return _of_folders(artifacts_at(located.local, settings.select), settings.trust)
     source = source_at(located, settings.source)
     select = replace(settings.select, roles=settings.select.roles or ("inference",), ties="untie")
     tree = completed(read_tree(source, select, trust=settings.trust), select)

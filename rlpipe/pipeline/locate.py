@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from rlpipe.backends.remote import Url
+from rlpipe.checkpoint.choose import newest_of
 from rlpipe.checkpoint.format import MANIFEST_NAME
-from rlpipe.checkpoint.reader import read_manifest
+from rlpipe.checkpoint.place import Place, place_of
 from rlpipe.errors import (
     ArtifactError,
-    CheckpointError,
     CheckpointNotFoundError,
     ConfigError,
     ForeignFormatError,
@@ -20,9 +21,11 @@ from rlpipe.errors import (
 from rlpipe.exporters.artifact import artifact_folders, is_artifact
 from rlpipe.exporters.record import RECORD_NAME
 from rlpipe.importers import importer as importers
+from rlpipe.pipeline.fetched import fetched, is_checkpoint
 from rlpipe.pipeline.reports import SourceFacts
 from rlpipe.pipeline.sampled import sample_is_taken
-from rlpipe.pipeline.settings import AUTO, LATEST, RunSettings
+from rlpipe.pipeline.settings import AUTO, BEST, LATEST, RunSettings, SourceSettings
+from rlpipe.pipeline.which import chosen_of
 from rlpipe.sample import sample_path
 
 SAMPLE_NAME = "rlpipe/sample/checkpoint"
@@ -36,15 +39,21 @@ class Located:
 
     Attributes:
         kind: ``checkpoint`` (any component directory), ``artifact``, or the id of an importer.
-        path: Where it is; for artifacts a folder of them, one of them, or a file in one.
+        path: Where it is; for artifacts a folder of them, one of them, or a file in one. Only checkpoints are read in a
+            store; what else lies there was fetched.
         facts: The same for reports.
         notes: What was passed over on the way.
     """
 
     kind: str
-    path: Path
+    path: Place
     facts: SourceFacts
     notes: tuple[str, ...] = ()
+
+    @property
+    def local(self) -> Path:
+        """The path of what is read on this machine: artifacts and foreign files."""
+        return Path(self.path)
 
 
 def locate(settings: RunSettings, *, given: str | None) -> Located:
@@ -64,7 +73,8 @@ def locate(settings: RunSettings, *, given: str | None) -> Located:
 
 def _also_there(located: Located) -> Iterator[str]:
     """A note where the files of a foreign checkpoint lie beside a manifest, so that both could be meant."""
-    foreign = importers.recognise_folder(located.path) if located.kind == CHECKPOINT else None
+    is_here = located.kind == CHECKPOINT and isinstance(located.path, Path)
+    foreign = importers.recognise_folder(located.local) if is_here else None
     if foreign is not None:
         yield f"{located.facts.name} is a checkpoint of {foreign} too, which source={foreign} reads"
 
@@ -72,6 +82,8 @@ def _also_there(located: Located) -> Iterator[str]:
 def _not_used(settings: RunSettings, located: Located) -> Iterator[str]:
     """A note for each setting that makes no difference to what was found."""
     source, select = settings.source, settings.select
+    if source.goal != SourceSettings().goal and source.which != BEST:
+        yield f"source.goal={source.goal} was given, but only source.which=best asks for scores"
     if located.kind not in (CHECKPOINT, ARTIFACT):
         return
     if source.normalizer != AUTO:
@@ -87,6 +99,8 @@ def _not_used(settings: RunSettings, located: Located) -> Iterator[str]:
 
 
 def _locate(settings: RunSettings, given: str | None) -> Located:
+    if settings.source.which is not None:
+        return _chosen(settings, given)
     if given is not None and given != LATEST:
         return locate_path(given, kind=settings.source.kind)
     if settings.source.kind != AUTO:
@@ -96,7 +110,7 @@ def _locate(settings: RunSettings, given: str | None) -> Located:
             found="no path" if given is None else given,
             fix="name the file: source.path=...",
         )
-    folder = Path(settings.checkpoints_dir)
+    folder = place_of(settings.checkpoints_dir)
     newest, notes = latest_checkpoint(folder)
     if newest is not None:
         facts = SourceFacts(kind=CHECKPOINT, name=newest.as_posix())
@@ -113,11 +127,26 @@ def _locate(settings: RunSettings, given: str | None) -> Located:
     return Located(kind=CHECKPOINT, path=sample_path(), facts=facts, notes=notes)
 
 
+def _chosen(settings: RunSettings, given: str | None) -> Located:
+    """What ``source.which`` names, in the folder at the path, or where new checkpoints go."""
+    folder = settings.checkpoints_dir if given is None or given == LATEST else given
+    choice = chosen_of(place_of(folder), settings.source)
+    path = choice.checkpoint.path
+    facts = SourceFacts(kind=CHECKPOINT, name=path.as_posix())
+    return Located(kind=CHECKPOINT, path=path, facts=facts, notes=choice.notes)
+
+
 def locate_path(given: str, *, kind: str = AUTO) -> Located:
     """What lies at a path; ``kind`` is ``"auto"`` or the id of the importer that has to take it."""
-    path = Path(given).expanduser()
+    path = place_of(given)
+    notes: tuple[str, ...] = ()
+    if isinstance(path, Url):
+        if kind == AUTO and is_checkpoint(path):
+            return Located(kind=CHECKPOINT, path=path, facts=SourceFacts(kind=CHECKPOINT, name=given))
+        path = fetched(path)
+        notes = (f"{given} was fetched alone: what lies beside it was not looked at (source.normalizer names a file)",)
     found = recognise(path) if kind == AUTO else _insisted(path, kind)
-    return Located(kind=found, path=path, facts=SourceFacts(kind=found, name=given))
+    return Located(kind=found, path=path, facts=SourceFacts(kind=found, name=given), notes=notes)
 
 
 def recognise(path: Path) -> str:
@@ -162,19 +191,12 @@ def recognise(path: Path) -> str:
         ) from error
 
 
-def latest_checkpoint(folder: Path) -> tuple[Path | None, tuple[str, ...]]:
-    """The newest complete checkpoint in a folder by its recorded time, and notes on what was passed over."""
-    found: list[tuple[str, str, Path]] = []
-    notes: list[str] = []
-    for path in directories(folder):
-        try:
-            origin = read_manifest(path).origin
-        except CheckpointError as error:
-            notes.append(f"passed over {path}: {error.subject}")
-            continue
-        if origin is not None:
-            found.append((origin.created, path.name, path))
-    return (max(found)[2] if found else None), tuple(notes)
+def latest_checkpoint(folder: Place) -> tuple[Place | None, tuple[str, ...]]:
+    """The latest whole checkpoint in a folder by what they record, and notes on what was passed over."""
+    if not folder.is_dir():
+        return None, ()
+    found, notes = newest_of(folder)
+    return None if found is None else found.path, notes
 
 
 def reading_path(settings: RunSettings) -> str | None:
@@ -242,7 +264,7 @@ def _no_checkpoint(path: Path) -> CheckpointNotFoundError:
     names = sorted(child.name for child in path.iterdir())
     inside = [child.name for child in directories(path) if _is_source(child)]
     if inside:
-        fix = f"name one of the checkpoints in it: {', '.join(str(path / name) for name in inside[:3])}"
+        fix = f"choose: source.which=latest, or name one in it: {', '.join(str(path / name) for name in inside[:3])}"
     elif models := _models(path):
         fix = f"name the model file in it: {', '.join(str(path / name) for name in models[:3])}"
     elif names:

@@ -1,7 +1,7 @@
 """Which code and which config made a checkpoint or an artifact: versions, overrides, config, git.
 
 Nothing here says who or where: absolute paths become relative to the working directory or, outside of it, a base name
-with the first digits of the content's SHA-256.
+with the first digits of the content's SHA-256. So do URLs, which may name hosts, users and buckets.
 """
 
 from __future__ import annotations
@@ -17,6 +17,10 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Any
 
 from rlpipe import __version__
+from rlpipe.backends.remote import Url, is_url
+from rlpipe.checkpoint.format import MANIFEST_NAME, MAX_MANIFEST_SIZE
+from rlpipe.checkpoint.place import place_of
+from rlpipe.errors import RlpipeError
 
 if TYPE_CHECKING:
     from rlpipe.pipeline.settings import RunSettings
@@ -28,6 +32,8 @@ _PATH_KEYS = frozenset({"path", "normalizer", "params", "checkpoints_dir"})
 # An absolute path (POSIX, Windows, home) inside a longer text: behind a character that begins a value in an override,
 # up to one that ends it. A slash behind any other character is inside a name, as in `100%/a`.
 _EMBEDDED_PATH = re.compile(r"(?:^|(?<=[\s,;:=|&<>'\"`\[{(]))(?:~[\\/]|/|[A-Za-z]:[\\/]|\\\\)[^\s,;'\"\[\]{}()=]+")
+
+_EMBEDDED_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://[^\s,;'\"\[\]{}()]+")
 
 
 def provenance(settings: RunSettings) -> dict[str, Any]:
@@ -100,11 +106,15 @@ def _code_directory() -> Path:
 def _relative_value(key: str, value: Any) -> Any:
     """The value of a key; where that holds one path, a relative one is kept, whatever characters are in it."""
     is_path = key.rpartition(".")[2] in _PATH_KEYS and isinstance(value, str)
+    if is_path and is_url(value):
+        return _relative_url(value)
     return value if is_path and not _leaves_directory(value) else relative_paths(value)
 
 
 def _relative_override(override: str) -> str:
     key, sign, value = override.partition("=")
+    if is_url(value):
+        return f"{key}{sign}{_relative_value(key, value)}"
     if len(value) >= 2 and value[0] == value[-1] and value[0] in "'\"":
         return f"{key}{sign}{value[0]}{_relative_value(key, value[1:-1])}{value[-1]}"
     return f"{key}{sign}{_relative_text(value)}"
@@ -113,6 +123,7 @@ def _relative_override(override: str) -> str:
 def _relative_text(text: str) -> str:
     if _leaves_directory(text):
         return _relative_path(text)
+    text = _EMBEDDED_URL.sub(lambda match: _base_name(match[0]), text)
     return _EMBEDDED_PATH.sub(lambda match: _relative_path(match[0]), text)
 
 
@@ -136,9 +147,26 @@ def _relative_path(text: str) -> str:
         return f"{path.name}@sha256:{digest}" if digest else path.name
 
 
+def _relative_url(text: str) -> str:
+    try:
+        place = place_of(text)
+        if not isinstance(place, Url):
+            return _relative_path(str(place))
+        manifest = (place / MANIFEST_NAME).read(0, MAX_MANIFEST_SIZE)
+    except (RlpipeError, OSError):  # no checkpoint there, not yet, or none that this run can reach
+        return _base_name(text)
+    return f"{place.name}@sha256:{hashlib.sha256(manifest).hexdigest()[:HASH_DIGITS]}"
+
+
+def _base_name(url: str) -> str:
+    """The last part of a URL's path; of a host or bucket alone only the scheme."""
+    scheme, _, rest = url.partition("://")
+    return rest.rstrip("/").rpartition("/")[2] if "/" in rest.rstrip("/") else scheme
+
+
 def _content_digest(path: Path) -> str | None:
     """First digits of the SHA-256 of a file, or of a checkpoint's manifest; None for anything else."""
-    candidate = path / "manifest.json" if path.is_dir() else path
+    candidate = path / MANIFEST_NAME if path.is_dir() else path
     if not candidate.is_file():
         return None
     with candidate.open("rb") as stream:

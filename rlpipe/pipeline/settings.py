@@ -30,12 +30,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from rlpipe.checkpoint.choose import Goal
+from rlpipe.checkpoint.retention import Retention
 from rlpipe.exporters.labels import Labels
 
 if TYPE_CHECKING:
     from rlpipe.snapshot.spaces import Space
 
 LATEST = "latest"
+BEST = "best"
+SHOW = "show"
 AUTO = "auto"
 
 
@@ -47,12 +51,16 @@ class SourceSettings:
         kind: ``"auto"`` recognises by content; an importer id (``"stable_baselines3"``) insists on that importer.
         path: A checkpoint, component directory, foreign file, artifact folder, ``"latest"``, or None (see above).
         normalizer: ``"auto"``, ``"none"`` or the path of a statistics file, for importers that know one.
+        which: Of a folder of checkpoints, at ``path`` or else ``checkpoints_dir``: ``"latest"``, ``"best"`` or a step.
+        goal: Whether the largest or the smallest score is the best.
         policy_id: Name for a policy that comes alone; None: the directory's name, or ``p0`` for a foreign file.
         hints: Further options of an importer that were given: what a foreign file cannot tell, such as ``activation``.
     """
 
     kind: str = AUTO
     path: str | None = None
+    which: Literal["latest", "best"] | int | None = None
+    goal: Goal = "max"
     normalizer: str = AUTO
     policy_id: str | None = None
     hints: Mapping[str, Any] = field(default_factory=dict)
@@ -68,11 +76,25 @@ class BaseSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointSettings:
-    """Where and how a checkpoint is written; ``backend`` is the name of a file of ``rlpipe.backends``."""
+    """Where and how a checkpoint is written.
+
+    Attributes:
+        backend: The name of a file of ``rlpipe.backends``.
+        path: Where (see above).
+        if_exists: "replace" lets it take the place of an older checkpoint.
+        durability: "fsync": it is on the disk when the task ends. "none": safe against killed processes only.
+        step: Where in a training it was made; recorded in it.
+        score: How good it is; recorded in it.
+        retention: Which older checkpoints beside it go once it is there.
+    """
 
     backend: str = "hdf5"
     path: str | None = None
     if_exists: Literal["error", "replace"] = "error"
+    durability: Literal["fsync", "none"] = "fsync"
+    step: int | None = None
+    score: float | None = None
+    retention: Retention = field(default_factory=Retention)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,9 +134,15 @@ class ExportSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifySettings:
-    """``junit``: where the checks are written as JUnit XML, for nightly jobs; None: nowhere."""
+    """What is checked against, and where the checks go.
+
+    Attributes:
+        junit: Where they are written as JUnit XML, for nightly jobs; None: nowhere.
+        sha256: A value from elsewhere that the source has to have; ``"show"`` tells the one it has.
+    """
 
     junit: str | None = None
+    sha256: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

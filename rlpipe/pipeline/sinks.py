@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from rich.console import RenderableType
 
+from rlpipe.checkpoint.choose import made_at
+from rlpipe.checkpoint.identical import identical_notes, identical_policies
 from rlpipe.checkpoint.inspect import inspect_checkpoint
+from rlpipe.checkpoint.place import Place, place_of, total_size
+from rlpipe.checkpoint.retention import apply_retention
 from rlpipe.checkpoint.writer import write_checkpoint
 from rlpipe.pipeline import tables
 from rlpipe.pipeline.inspect import ComponentFacts, facts_of_checkpoint
 from rlpipe.pipeline.provenance import provenance
-from rlpipe.pipeline.settings import RunSettings
+from rlpipe.pipeline.settings import CheckpointSettings, RunSettings
 from rlpipe.snapshot.selection import Selection
 from rlpipe.snapshot.snapshot import Snapshot
 
@@ -30,6 +33,10 @@ class WrittenCheckpoint:
         nbytes: Bytes of all files in it.
         content_hash: Identity of all that it is.
         components: What is in it, parents first.
+        identical: Policies whose weights are the same.
+        removed: Older checkpoints that the retention let go.
+        notes: What is worth a word about it.
+        warnings: What the retention could not remove.
     """
 
     path: str
@@ -37,6 +44,10 @@ class WrittenCheckpoint:
     nbytes: int
     content_hash: str
     components: tuple[ComponentFacts, ...]
+    identical: tuple[tuple[str, ...], ...] = ()
+    removed: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     def policies(self) -> tuple[ComponentFacts, ...]:
         """The policies in it."""
@@ -50,6 +61,8 @@ class WrittenCheckpoint:
             "bytes": self.nbytes,
             "content_hash": self.content_hash,
             "policies": {facts.name: _policy_json(facts) for facts in self.policies()},
+            "identical": [list(group) for group in self.identical],
+            "removed": list(self.removed),
         }
 
     def tables(self) -> Sequence[RenderableType]:
@@ -80,28 +93,42 @@ def write(tree: Snapshot, settings: RunSettings) -> WrittenCheckpoint:
         CheckpointExistsError: There is something at ``checkpoint.path``.
         CheckpointError: The system cannot write there.
     """
-    path = Path(settings.checkpoint.path).expanduser() if settings.checkpoint.path else new_path(settings)
+    path = place_of(settings.checkpoint.path) if settings.checkpoint.path else new_path(settings)
+    checkpoint = settings.checkpoint
     write_checkpoint(
         tree,
         path,
-        backend=settings.checkpoint.backend,
-        if_exists=settings.checkpoint.if_exists,
-        provenance=provenance(settings),
+        backend=checkpoint.backend,
+        if_exists=checkpoint.if_exists,
+        durability=checkpoint.durability,
+        provenance={**provenance(settings), **_made_at(checkpoint)},
     )
     root = inspect_checkpoint(path)
+    gone = apply_retention(path, checkpoint.retention)
     return WrittenCheckpoint(
         path=path.as_posix(),
-        backend=settings.checkpoint.backend,
-        nbytes=sum(file.stat().st_size for file in path.rglob("*") if file.is_file()),
+        backend=checkpoint.backend,
+        nbytes=total_size(path),
         content_hash=root.content_hash,
         components=facts_of_checkpoint(root, Selection()),
+        identical=identical_policies(root),
+        removed=tuple(each.as_posix() for each in gone.removed),
+        notes=(*identical_notes(root), *(f"removed the older checkpoint {each}" for each in gone.removed)),
+        warnings=tuple(f"the older checkpoint {each} could not be removed: {why}" for each, why in gone.failed),
     )
 
 
-def new_path(settings: RunSettings) -> Path:
+def _made_at(checkpoint: CheckpointSettings) -> dict[str, Any]:
+    """Where in a training it was made, as far as that was said."""
+    if checkpoint.step is not None:
+        return made_at(step=checkpoint.step, score=checkpoint.score)
+    return {} if checkpoint.score is None else {"score": checkpoint.score}
+
+
+def new_path(settings: RunSettings) -> Place:
     """``<checkpoints_dir>/<utc>-<task>``; to the microsecond, so that runs of one second do not meet."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S-%fZ")
-    return Path(settings.checkpoints_dir) / f"{now}-{settings.task}"
+    return place_of(settings.checkpoints_dir) / f"{now}-{settings.task}"
 
 
 def _class_name(facts: ComponentFacts) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, Protocol, TypeAlias
 
+from rlpipe.checkpoint.place import Place, own_name
 from rlpipe.checkpoint.reader import read_checkpoint, read_manifest
 from rlpipe.errors import ConfigError
 from rlpipe.importers import importer as importers
@@ -90,7 +91,7 @@ class CheckpointSource:
         policy_id: The id for a policy that comes alone; None: the directory's name.
     """
 
-    path: Path
+    path: Place
     facts: SourceFacts
     notes: tuple[str, ...] = ()
     policy_id: str | None = None
@@ -105,7 +106,7 @@ class CheckpointSource:
     def ids(self) -> tuple[str, ...]:
         """The ids of its policies, from the manifests on the path to them."""
         if self.kind not in _UNDER:
-            return (self.policy_id or validate_policy_id(self.path.resolve().name),)
+            return (self.policy_id or validate_policy_id(own_name(self.path)),)
         ids = tuple(sorted(read_manifest(self.path / _UNDER[self.kind]).children))
         if self.policy_id is not None:
             raise ConfigError(
@@ -116,7 +117,7 @@ class CheckpointSource:
             )
         return ids
 
-    def directory(self, policy_id: str) -> Path:
+    def directory(self, policy_id: str) -> Place:
         """Where a policy lies; it is a whole checkpoint."""
         return self.path / _UNDER[self.kind] / policy_id if self.kind in _UNDER else self.path
 
@@ -213,5 +214,6 @@ def source_at(located: Located, settings: SourceSettings) -> Source:
 
 def foreign_source(located: Located, settings: SourceSettings) -> ForeignSource | FolderSource:
     """The source of a file or directory that an importer takes."""
-    kind = FolderSource if located.path.is_dir() else ForeignSource
-    return kind(importer_id=located.kind, path=located.path, facts=located.facts, settings=settings)
+    path = located.local
+    kind = FolderSource if path.is_dir() else ForeignSource
+    return kind(importer_id=located.kind, path=path, facts=located.facts, settings=settings)

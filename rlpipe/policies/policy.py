@@ -6,13 +6,13 @@ import os
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Self, cast
 
 import torch
 from torch import nn
 
 from rlpipe.checkpoint.checkpointable import Checkpointable
+from rlpipe.checkpoint.place import Place
 from rlpipe.checkpoint.reader import When
 from rlpipe.checkpoint.steady import steadily
 from rlpipe.errors import RlpipeError, SpecError, listed
@@ -357,12 +357,12 @@ class Policy(Checkpointable):
         """
         when: When = "none" if device == "meta" else "later"
 
-        def read_and_build(directory: Path) -> Any:
+        def read_and_build(directory: Place) -> Any:
             tree = read_policies(directory, policy_ids, arrays=when)
             built = build_policies(tree, device=device, trust=trust)
             return built[""] if tree.is_single else built
 
-        return cast("Self | dict[str, Self]", steadily(Path(path), read_and_build))
+        return cast("Self | dict[str, Self]", steadily(path, read_and_build))
 
     @classmethod
     def from_state(

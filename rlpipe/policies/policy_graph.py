@@ -148,6 +148,11 @@ class PolicyGraph(nn.Module):
         outputs: Mapping[str, Any] = ask(batch)  # type: ignore[operator]
         return Thought(outputs, [*past.kept, *self._module_kept(outputs)], batch)
 
+    def prepared(self, named: Named) -> Any:
+        """What the module is given for observations (B, ...) by name, where no stage remembers."""
+        nested: Any = nested_batch(self.space, {name: named[name] for name in self.observation_names}, OBSERVATION)  # type: ignore[misc]
+        return self.observation(nested, Past((), None))
+
     def _begun(self, named: Named, port: str) -> torch.Tensor:
         """What the module remembers, put back where an episode begins."""
         held = named[port]

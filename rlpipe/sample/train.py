@@ -178,7 +178,9 @@ def main(out_dir: Path) -> Path:
     }
     tree = algorithm_of(container_of(policies))
     provenance = {"task": "sample", "versions": versions()}
-    return write_checkpoint(tree, out_dir / "checkpoint", if_exists="replace", provenance=provenance)
+    path = out_dir / "checkpoint"
+    write_checkpoint(tree, path, if_exists="replace", provenance=provenance)
+    return path
 
 
 if __name__ == "__main__":

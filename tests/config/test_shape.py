@@ -20,7 +20,8 @@ def leaves(annotation: Any, key: str = "") -> Iterator[tuple[str, tuple[Any, ...
         if is_dataclass(hint):
             yield from leaves(hint, below)
         elif hint is not Any and not str(hint).startswith("dict"):
-            yield below, get_args(hint) or (hint,)
+            kinds = get_args(hint) or (hint,)
+            yield below, (*kinds, int) if float in kinds else kinds
 
 
 LEAVES = [*leaves(RootConfig), *leaves(PolicyConfig, "algorithm.policies.p")]

@@ -21,6 +21,15 @@ def _keys(composed: Any) -> Any:
     [
         ["task=info", "source.path=x", "policy_ids=[a]"],
         ["task=info", "checkpoint.path=x"],
+        ["task=info", "source.path=x", "source.which=best", "source.goal=min"],
+        [
+            "task=save",
+            "checkpoint.keep_last=3",
+            "checkpoint.durability=none",
+            "checkpoint.step=1",
+            "checkpoint.goal=min",
+        ],
+        ["task=verify", "source.path=x", "verify.sha256=show"],
         ["task=save", "module=sac", "module.inference_only=true", "algorithm=sample", "checkpoint=pickle"],
         ["task=save", "source.path=x", "source=stable_baselines3", "select.roles=[inference]", "rename={a: b}"],
         ["task=save", "+module@algorithm.policies.p1.module=sac", "algorithm.policies.p0.env=x"],
@@ -41,6 +50,7 @@ def test_what_the_task_uses_is_not_mentioned(overrides: list[str], keys: Any) ->
     [
         (["task=info", "restore.device=meta", "export=[onnx]"], ["restore.device", "export"]),
         (["task=info", "checkpoint=pickle"], ["checkpoint"]),
+        (["task=info", "checkpoint.keep_last=3", "verify.sha256=show"], ["checkpoint.keep_last", "verify.sha256"]),
         (["task=restore", "module.inference_only=true"], ["module.inference_only"]),
         (["task=save", "export.onnx.atol=1"], ["export.onnx.atol"]),
         (["task=save", "source.path=x", "module=sac", "algorithm.seed=1"], ["module", "algorithm.seed"]),

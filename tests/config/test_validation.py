@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from rlpipe.checkpoint.retention import Retention
 from rlpipe.config.validation import read_settings
 from rlpipe.errors import ConfigError
 from rlpipe.exporters.onnx_profile import Profile
@@ -55,6 +56,48 @@ def test_values_arrive(read: Any) -> None:
     assert settings.artifact_path == "art"
     assert (settings.evaluate.episodes, settings.evaluate.max_steps) == (3, 9)
     assert (settings.trust, settings.env, settings.checkpoints_dir) == (("mine.*",), "X-v0", "ck")
+
+
+def test_what_is_said_about_series_arrives(read: Any) -> None:
+    settings = read(
+        "task=save", "source.path=run", "source.which=best", "source.goal=min", "checkpoint.durability=none",
+        "checkpoint.step=2000", "checkpoint.score=1.5", "checkpoint.keep_last=3", "checkpoint.keep_every=1000",
+        "checkpoint.keep_best=2", "checkpoint.goal=min", "verify.sha256=show",
+    )  # fmt: skip
+    assert (settings.source.which, settings.source.goal) == ("best", "min")
+    checkpoint = settings.checkpoint
+    assert (checkpoint.durability, checkpoint.step, checkpoint.score) == ("none", 2000, 1.5)
+    assert checkpoint.retention == Retention(keep_last=3, keep_every=1000, keep_best=2, goal="min")
+    assert settings.verify.sha256 == "show"
+    assert read("source.which=20000").source.which == 20_000
+    assert read("source.which=latest").source.which == "latest"
+    assert read(f"verify.sha256={'A' * 64}").verify.sha256 == "A" * 64
+    assert read().checkpoint.retention.keeps_all
+
+
+@pytest.mark.parametrize(
+    ("override", "text"),
+    [
+        ("source.which=lates", "did you mean source.which=latest?"),
+        ("source.which=-1", "latest, best, or a step"),
+        ("source.which=true", "latest, best, or a step"),
+        ("source.goal=maximum", "did you mean source.goal=max?"),
+        ("checkpoint.durability=sync", "did you mean checkpoint.durability=fsync?"),
+        ("checkpoint.step=-1", "a whole number of at least 0"),
+        ("checkpoint.score=nan", "a finite number"),
+        ("checkpoint.keep_last=0", "a whole number of at least 1"),
+        ("checkpoint.keep_every=1000", "checkpoint.step: the step that this checkpoint is of"),
+        ("checkpoint.keep_best=-1", "a whole number of at least 0"),
+        ("checkpoint.goal=best", "one of max, min"),
+        ("verify.sha256=abc", "64 hex digits"),
+        ("verify.sha256=7", "a text"),
+    ],
+)
+def test_what_is_wrong_about_series_is_told(override: str, text: str, read: Any) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read("task=save", override)
+    assert override.partition("=")[0] in str(caught.value)
+    assert text in str(caught.value)
 
 
 def test_what_is_said_about_exports_arrives(read: Any) -> None:

@@ -6,7 +6,6 @@ import os
 from abc import abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Self, cast
 
@@ -15,6 +14,7 @@ from torch import nn
 
 from rlpipe.checkpoint.checkpointable import Checkpointable
 from rlpipe.checkpoint.classes import class_path_of, resolve_class
+from rlpipe.checkpoint.place import Place
 from rlpipe.checkpoint.reader import When
 from rlpipe.checkpoint.restore import RestoreReport, build, object_at, restore_into
 from rlpipe.checkpoint.steady import steadily
@@ -247,10 +247,10 @@ class RLModule(nn.Module, Checkpointable):
         """
         target, slim = object_at(self, component or ""), True if self.inference_only else None
 
-        def restore(directory: Path) -> RestoreReport:
+        def restore(directory: Place) -> RestoreReport:
             return restore_into(target, read_module(directory, inference_only=slim, arrays="later"))
 
-        return steadily(Path(path), restore)
+        return steadily(path, restore)
 
     @classmethod
     def from_checkpoint(
@@ -278,12 +278,12 @@ class RLModule(nn.Module, Checkpointable):
         trusted = (*trust, class_path_of(cls))
         when: When = "none" if device == "meta" else "later"
 
-        def read_and_build(directory: Path) -> Any:
+        def read_and_build(directory: Place) -> Any:
             snapshot = read_module(directory, inference_only=inference_only, arrays=when)
             resolve_class(snapshot.spec.class_path, cls, trust=trusted, where=str(path))
             return build(snapshot, device=device, trust=trusted)
 
-        return cast("Self", steadily(Path(path), read_and_build))
+        return cast("Self", steadily(path, read_and_build))
 
     @classmethod
     def build_from(cls, spec: Spec, children: Mapping[str, Any], *, device: str, trust: tuple[str, ...]) -> Self:

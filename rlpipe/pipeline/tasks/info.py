@@ -10,7 +10,10 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 
 from rlpipe.backends import resolve
+from rlpipe.backends.remote import Url
+from rlpipe.checkpoint.identical import identical_among, identical_note
 from rlpipe.checkpoint.inspect import ComponentInfo, inspect_checkpoint
+from rlpipe.checkpoint.place import own_name
 from rlpipe.pipeline import tables
 from rlpipe.pipeline.choose import chosen_ids, entry_selection, policy_selection
 from rlpipe.pipeline.foreign_folder import FolderSource
@@ -43,6 +46,7 @@ class InfoReport(Report):
         imported: Names that an importer took, of a foreign file.
         skipped: (name, why) of what it left.
         layout: What a foreign directory is, in its library's words; empty for anything else.
+        identical: Policies whose weights are the same.
     """
 
     task = "info"
@@ -54,6 +58,7 @@ class InfoReport(Report):
     imported: tuple[str, ...] = ()
     skipped: tuple[tuple[str, str], ...] = ()
     layout: dict[str, Any] = field(default_factory=dict)
+    identical: tuple[tuple[str, ...], ...] = ()
 
     def body(self) -> dict[str, Any]:
         """Everything, arrays included."""
@@ -66,6 +71,7 @@ class InfoReport(Report):
             "imported": list(self.imported),
             "skipped": [list(pair) for pair in self.skipped],
             "layout": self.layout,
+            "identical": [list(group) for group in self.identical],
         }
 
     def tables(self) -> Sequence[RenderableType]:
@@ -123,21 +129,24 @@ def _describe_checkpoint(located: Located, settings: RunSettings) -> InfoReport:
     root = inspect_checkpoint(located.path)
     ids, selection = _selection(root, settings.select, settings.source.policy_id)
     components = facts_of_checkpoint(root, selection)
+    identical = identical_among(root, {facts.path for facts in components})
     return InfoReport(
         source=located.facts,
+        notes=tuple(map(identical_note, identical)),
         warnings=(*located.notes, *root.notes, *_misfits(root, selection), *warnings_of(components)),
         policy_ids=ids,
         components=components,
         format_version=root.version,
         created=root.created,
         provenance=dict(root.provenance),
+        identical=identical,
     )
 
 
 def _misfits(root: ComponentInfo, selection: Selection) -> Iterator[str]:
-    """What the sizes of the array files alone show to be damaged; nothing is opened."""
+    """What the sizes of the array files alone show to be damaged; nothing is opened, and no store is asked."""
     for info in root.walk():
-        if info.backend is None or not selection.takes_component(info.path):
+        if info.backend is None or not selection.takes_component(info.path) or isinstance(info.directory, Url):
             continue
         file = info.directory / resolve(info.backend).file_name
         found = f"has {file.stat().st_size} bytes" if file.is_file() else "is missing"
@@ -153,7 +162,7 @@ def _selection(root: ComponentInfo, chosen: SelectSettings, policy_id: str | Non
         return chosen_ids(chosen.policy_ids, known), policy_selection(chosen, known, under=POLICIES)
     if kind == "container":
         return chosen_ids(chosen.policy_ids, root.children), policy_selection(chosen, root.children, under="")
-    own = (policy_id or root.directory.resolve().name,) if kind in ("policy", "module") else ()
+    own = (policy_id or own_name(root.directory),) if kind in ("policy", "module") else ()
     return chosen_ids(chosen.policy_ids, own), entry_selection(chosen)
 
 

@@ -129,7 +129,9 @@ def _next(made: _Made, report: Report) -> _Made:
         settings = replace(
             made.settings,
             source=SourceSettings(path=path),
-            checkpoint=CheckpointSettings(backend=made.settings.checkpoint.backend),
+            checkpoint=CheckpointSettings(
+                backend=made.settings.checkpoint.backend, durability=made.settings.checkpoint.durability
+            ),
             select=SelectSettings(),
             rename={},
         )

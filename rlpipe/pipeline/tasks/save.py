@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import RenderableType
 
 from rlpipe.pipeline import tables
-from rlpipe.pipeline.built import built_source
+from rlpipe.pipeline.built import BUILT, built_source
 from rlpipe.pipeline.choose import completed, renamed
 from rlpipe.pipeline.environment import with_env
 from rlpipe.pipeline.inspect import warnings_of
@@ -58,12 +58,12 @@ def run(settings: RunSettings, *, progress: Progress) -> SaveReport:
     source = _source(settings)
     chosen = completed(read_tree(source, settings.select, trust=settings.trust), settings.select)
     # Built policies got theirs when they were built.
-    tree, notes = with_env(chosen, None if settings.source.path is None else settings.env)
+    tree, notes = with_env(chosen, None if source.facts is BUILT else settings.env)
     checkpoint = write(renamed(tree, settings.rename), settings)
     return SaveReport(
         source=source.facts,
-        notes=source.report.confirmed,
-        warnings=(*source.notes, *notes, *warnings_of(checkpoint.components)),
+        notes=(*source.report.confirmed, *checkpoint.notes),
+        warnings=(*source.notes, *notes, *warnings_of(checkpoint.components), *checkpoint.warnings),
         checkpoint=checkpoint,
         skipped=source.report.skipped,
     )
@@ -72,4 +72,5 @@ def run(settings: RunSettings, *, progress: Progress) -> SaveReport:
 def _source(settings: RunSettings) -> Source:
     """The configured policies where no path is given."""
     given = settings.source.path
-    return built_source(settings) if given is None else open_source(settings, given=given)
+    is_built = given is None and settings.source.which is None
+    return built_source(settings) if is_built else open_source(settings, given=given)

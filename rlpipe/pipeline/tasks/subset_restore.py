@@ -125,8 +125,11 @@ def run(settings: RunSettings, *, progress: Progress) -> SubsetRestoreReport:
     checkpoint = write(merged, settings)
     return SubsetRestoreReport(
         source=source.facts,
-        notes=source.report.confirmed,
-        warnings=(*source.notes, *base_source.notes, *warnings_of(checkpoint.components)),
+        notes=(*source.report.confirmed, *checkpoint.notes),
+        warnings=(
+            *(*source.notes, *base_source.notes),
+            *(*warnings_of(checkpoint.components), *checkpoint.warnings),
+        ),
         base=base_source.facts,
         placed=_placed(base, patch, checkpoint),
         checkpoint=checkpoint,

@@ -5,6 +5,7 @@ No torch for checkpoints; an artifact is run by its own runtime.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -14,8 +15,11 @@ from typing import Any
 import numpy as np
 from rich.console import RenderableType
 
+from rlpipe.checkpoint.authenticity import require_sha256, sha256_of
+from rlpipe.checkpoint.identical import identical_note
+from rlpipe.checkpoint.place import Place
 from rlpipe.checkpoint.verify import Finding, VerifyReport, verify_checkpoint
-from rlpipe.errors import ArtifactError, RlpipeError, UnsafePayloadError
+from rlpipe.errors import ArtifactError, ConfigError, RlpipeError, UnsafePayloadError
 from rlpipe.exporters.artifact import Artifact, open_artifact
 from rlpipe.exporters.companions.verify_main import damaged, replayed
 from rlpipe.exporters.target import acts
@@ -27,7 +31,7 @@ from rlpipe.pipeline.junit import Case, write_junit
 from rlpipe.pipeline.locate import ARTIFACT, CHECKPOINT, Located, locate, reading_path
 from rlpipe.pipeline.progress import Progress, Step
 from rlpipe.pipeline.reports import Report
-from rlpipe.pipeline.settings import RunSettings, SelectSettings
+from rlpipe.pipeline.settings import SHOW, RunSettings, SelectSettings
 from rlpipe.pipeline.sources import CheckpointSource, foreign_source
 
 USES = frozenset({"source", "checkpoint.path", "select.policy_ids", "trust", "verify"})
@@ -74,10 +78,18 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyTaskReport(Report):
-    """What was checked and what was found; ok if all is."""
+    """What was checked and what was found; ok if all is.
+
+    Attributes:
+        checks: One for each thing that was checked.
+        identical: Policies of a checkpoint whose weights are the same.
+        sha256: Of a checkpoint or a model file, if it was asked for.
+    """
 
     task = "verify"
     checks: tuple[Check, ...]
+    identical: tuple[tuple[str, ...], ...] = ()
+    sha256: str | None = None
 
     @property
     def ok(self) -> bool:
@@ -86,13 +98,18 @@ class VerifyTaskReport(Report):
 
     def body(self) -> dict[str, Any]:
         """The checks."""
-        return {"checks": [check.to_json() for check in self.checks]}
+        return {
+            "checks": [check.to_json() for check in self.checks],
+            "identical": [list(group) for group in self.identical],
+            "sha256": self.sha256,
+        }
 
     def tables(self) -> Sequence[RenderableType]:
         """A row for each check, then a line for each thing that is wrong."""
         rows = [(check.subject, check.verdict, check.detail) for check in self.checks]
         findings = [tables.line(str(finding), style="red") for check in self.checks for finding in check.findings]
-        return (tables.table("checked", "verdict", "how", rows=rows), *([""] if findings else []), *findings)
+        told = [] if self.sha256 is None else [tables.line(f"SHA-256: {self.sha256}")]
+        return (tables.table("checked", "verdict", "how", rows=rows), *([""] if findings else []), *findings, *told)
 
 
 def run(settings: RunSettings, *, progress: Progress) -> VerifyTaskReport:
@@ -119,15 +136,31 @@ def _verified(located: Located, settings: RunSettings, progress: Progress) -> Ve
 
 
 def _verify_checkpoint(located: Located, settings: RunSettings) -> VerifyTaskReport:
-    found = [verify_checkpoint(place) for place in _places(located, settings)]
+    places, wanted = _places(located, settings), settings.verify.sha256
+    if wanted is not None and len(places) > 1:
+        raise _of_several(f"{len(places)} policies")
+    found = [verify_checkpoint(place, sha256=None if wanted == SHOW else wanted) for place in places]
+    identical = tuple(group for one in found for group in one.identical)
     return VerifyTaskReport(
         source=located.facts,
+        notes=tuple(map(identical_note, identical)),
         warnings=(*located.notes, *(note for one in found for note in one.notes)),
         checks=tuple(_check_of(one, located.path) for one in found),
+        identical=identical,
+        sha256=sha256_of(places[0]) if wanted == SHOW and found[0].ok else None,
     )
 
 
-def _places(located: Located, settings: RunSettings) -> list[Path]:
+def _of_several(found: str) -> ConfigError:
+    return ConfigError(
+        "verify.sha256 is one value",
+        expected="one thing that it is of: a checkpoint, one policy of it, or a model file",
+        found=found,
+        fix="leave verify.sha256 out, or choose one policy: 'policy_ids=[p1]'",
+    )
+
+
+def _places(located: Located, settings: RunSettings) -> list[Place]:
     """What is read of a checkpoint: all of it, or the directories of the chosen policies."""
     if settings.select.policy_ids is None:
         return [located.path]
@@ -135,11 +168,11 @@ def _places(located: Located, settings: RunSettings) -> list[Path]:
     return [source.directory(policy_id) for policy_id in chosen_ids(settings.select.policy_ids, source.ids())]
 
 
-def _check_of(found: VerifyReport, root: Path) -> Check:
+def _check_of(found: VerifyReport, root: Place) -> Check:
     components, size = tables.count(found.components, "component"), tables.size(found.nbytes)
     if found.ok:
         return Check(subject=str(found.path), verdict="ok", detail=f"every byte of {components}, {size} of arrays")
-    place = "/".join(found.path.relative_to(root).parts)
+    place = found.path.as_posix().removeprefix(root.as_posix()).strip("/")
     findings = tuple(
         replace(finding, component="/".join(filter(None, (place, finding.component)))) for finding in found.findings
     )
@@ -148,7 +181,9 @@ def _check_of(found: VerifyReport, root: Path) -> Check:
 
 
 def _verify_artifacts(located: Located, settings: RunSettings, progress: Progress) -> VerifyTaskReport:
-    folders = folders_below(located.path)
+    if settings.verify.sha256 is not None:
+        raise _of_several("a folder of artifacts, whose files have their own in artifact.json")
+    folders = folders_below(located.local)
     chosen = chosen_ids(settings.select.policy_ids, {folder.policy_id for folder in folders})
     folders = tuple(folder for folder in folders if folder.policy_id in chosen)
     ids = [folder.policy_id for folder in folders]
@@ -156,7 +191,7 @@ def _verify_artifacts(located: Located, settings: RunSettings, progress: Progres
         checks = [
             check
             for folder in folders
-            for check in _checks(folder, _subject(folder, located.path, ids), settings.trust, step)
+            for check in _checks(folder, _subject(folder, located.local, ids), settings.trust, step)
         ]
     return VerifyTaskReport(source=located.facts, warnings=located.notes, checks=tuple(checks))
 
@@ -211,8 +246,8 @@ def _require_contained(artifact: Artifact, file: Path) -> None:
     for size in BATCHES:
         rng = np.random.default_rng(size)
         observations = artifact.observation_space.sample(size, rng)
-        drawn = {spec.name: noise(spec, size, rng) for spec in artifact.signature.of_kind("noise")}
-        actions = artifact.step(observations, **drawn).actions
+        drawn = next((noise(spec, size, rng) for spec in artifact.signature.of_kind("noise")), None)
+        actions = artifact.step(observations, noise=drawn).actions
         if not artifact.action_space.contains(actions):
             raise ArtifactError(
                 f"{file} gives actions that are not in the action space",
@@ -228,5 +263,27 @@ def _verify_foreign(located: Located, settings: RunSettings) -> VerifyTaskReport
     source.read(SelectSettings(policy_ids=settings.select.policy_ids))
     report = source.report
     detail = f"importable by {located.kind}: {len(report.imported)} taken, {len(report.skipped)} left"
-    check = Check(subject=located.facts.name, verdict="ok", detail=detail)
-    return VerifyTaskReport(source=located.facts, warnings=source.notes, notes=report.confirmed, checks=(check,))
+    checks = [Check(subject=located.facts.name, verdict="ok", detail=detail)]
+    wanted = settings.verify.sha256
+    found = None if wanted is None else _sha256_of_file(located.local)
+    if wanted not in (None, SHOW):
+        checks.append(_check_of_sha256(located.facts.name, found, require_sha256(wanted)))
+    return VerifyTaskReport(
+        source=located.facts,
+        warnings=source.notes,
+        notes=report.confirmed,
+        checks=tuple(checks),
+        sha256=found if wanted == SHOW else None,
+    )
+
+
+def _sha256_of_file(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _check_of_sha256(name: str, found: str | None, expected: str) -> Check:
+    if found == expected:
+        return Check(subject=name, verdict="ok", detail="SHA-256 as given")
+    finding = Finding("", name, "", f"this is another file: SHA-256 {found}, expected {expected}")
+    return Check(subject=name, verdict="damaged", detail="1 finding", findings=(finding,))

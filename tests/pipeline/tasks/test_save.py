@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import os
 import pickle
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,10 @@ import numpy as np
 import pytest
 
 import rlpipe
+from rlpipe.checkpoint import retention
+from rlpipe.checkpoint.retention import Retention
 from rlpipe.errors import ConfigError, RlpipeError, SelectionError
+from rlpipe.pipeline.reports import Report
 from rlpipe.pipeline.settings import (
     AlgorithmSettings,
     CheckpointSettings,
@@ -200,3 +204,44 @@ def test_spaces_come_from_the_environment(run_task: Runner, tmp_path: Path) -> N
     with pytest.raises(ConfigError) as caught:
         run_task("save", algorithm=algorithm(p0=PolicySettings(module=PPO)), env="CartPole-v999")
     assert "CartPole" in caught.value.fix
+
+
+def test_older_checkpoints_beside_the_new_one_go(run_task: Runner, tmp_path: Path, checkpoint: Path) -> None:
+    def save(step: int | None, **rules: int) -> Report:
+        target = CheckpointSettings(
+            path=f"run/{step}", step=step, score=-step if step else None, retention=Retention(**rules)
+        )
+        return run_task("save", source=SourceSettings(path=str(checkpoint)), checkpoint=target)
+
+    for step in (1000, 2000, 2500, 3000):
+        save(step)
+    save(None)
+    report = save(3500, keep_last=2, keep_every=2000)
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["1000", "2000", "3000", "3500", "None"]
+    assert report.to_json()["checkpoint"]["removed"] == ["run/2500"]
+    assert "removed the older checkpoint run/2500" in report.notes
+
+
+def test_what_cannot_be_removed_is_a_warning(
+    run_task: Runner, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path) -> None:
+        raise OSError("busy")
+
+    monkeypatch.setattr(retention, "discard", refuse)
+    source = SourceSettings(path=str(checkpoint))
+    run_task("save", source=source, checkpoint=CheckpointSettings(path="run/a"))
+    target = CheckpointSettings(path="run/b", retention=Retention(keep_last=1))
+    report = run_task("save", source=source, checkpoint=target)
+    assert report.ok
+    assert "the older checkpoint run/a could not be removed: busy" in report.warnings
+
+
+def test_without_fsync_where_that_was_said(run_task: Runner, checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    monkeypatch.setattr(os, "fsync", calls.append)
+    source = SourceSettings(path=str(checkpoint))
+    run_task("save", source=source, checkpoint=CheckpointSettings(path="a", durability="none"))
+    assert calls == []
+    run_task("save", source=source, checkpoint=CheckpointSettings(path="b"))
+    assert calls

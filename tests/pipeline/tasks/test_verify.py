@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import io
 import shutil
 from pathlib import Path
@@ -9,10 +10,32 @@ import h5py
 import numpy as np
 import pytest
 
-from rlpipe.errors import CheckpointNotFoundError, ForeignFormatError, SelectionError
-from rlpipe.pipeline.settings import SelectSettings, SourceSettings, VerifySettings
+from rlpipe.checkpoint.authenticity import sha256_of
+from rlpipe.errors import CheckpointNotFoundError, ConfigError, ForeignFormatError, SelectionError
+from rlpipe.pipeline.reports import Report
+from rlpipe.pipeline.settings import (
+    BaseSettings,
+    CheckpointSettings,
+    SelectSettings,
+    SourceSettings,
+    VerifySettings,
+)
 from rlpipe.pipeline.tables import show
 from tests.pipeline.checkpoints import Runner
+
+
+def sha256sum(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def named_files(folder: Path) -> dict[str, Path]:
+    return {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+
+
+def shown(report: Report) -> str:
+    stream = io.StringIO()
+    show(report.render(), stream)
+    return stream.getvalue()
 
 
 def flip(path: Path, at: int) -> None:
@@ -126,3 +149,57 @@ def test_nothing_to_verify(run_task: Runner, tmp_path: Path) -> None:
     for name in ("nowhere", "empty"):
         with pytest.raises(CheckpointNotFoundError):
             run_task("verify", source=SourceSettings(path=name))
+
+
+def test_the_number_of_a_checkpoint_is_told_and_compared(run_task: Runner, checkpoint: Path) -> None:
+    source = SourceSettings(path=str(checkpoint))
+    lines = [f"{sha256sum(file)}  {name}\n" for name, file in sorted(named_files(checkpoint).items())]
+    expected = hashlib.sha256("".join(lines).encode()).hexdigest()
+    report = run_task("verify", source=source, verify=VerifySettings(sha256="show"))
+    assert report.to_json()["sha256"] == expected
+    assert f"SHA-256: {expected}" in shown(report)
+    assert run_task("verify", source=source, verify=VerifySettings(sha256=expected.upper())).ok
+    report = run_task("verify", source=source, verify=VerifySettings(sha256="0" * 64))
+    assert report.exit_code == 1
+    assert f"this is another checkpoint: SHA-256 {expected}" in shown(report)
+
+
+def test_the_number_of_a_policy_of_a_checkpoint(run_task: Runner, checkpoint: Path) -> None:
+    source, chosen = SourceSettings(path=str(checkpoint)), SelectSettings(policy_ids=("p1",))
+    report = run_task("verify", source=source, select=chosen, verify=VerifySettings(sha256="show"))
+    assert report.to_json()["sha256"] == sha256_of(checkpoint / "policies" / "p1")
+    two = SelectSettings(policy_ids=("p0", "p1"))
+    with pytest.raises(ConfigError, match=r"verify\.sha256 is one value"):
+        run_task("verify", source=source, select=two, verify=VerifySettings(sha256="show"))
+
+
+def test_the_number_of_a_model_file(run_task: Runner, sb3_zip: Path) -> None:
+    source, expected = SourceSettings(path=str(sb3_zip)), sha256sum(sb3_zip)
+    assert run_task("verify", source=source, verify=VerifySettings(sha256="show")).to_json()["sha256"] == expected
+    assert run_task("verify", source=source, verify=VerifySettings(sha256=expected)).ok
+    assert not run_task("verify", source=source, verify=VerifySettings(sha256="0" * 64)).ok
+
+
+def test_artifacts_have_several_numbers(run_task: Runner, artifacts: Path) -> None:
+    with pytest.raises(ConfigError, match=r"artifact\.json"):
+        run_task("verify", source=SourceSettings(path=str(artifacts)), verify=VerifySettings(sha256="show"))
+
+
+def test_identical_policies_are_noted_everywhere(run_task: Runner, checkpoint: Path) -> None:
+    source = SourceSettings(path=str(checkpoint))
+    made = run_task(
+        "subset_restore",
+        source=source,
+        base=BaseSettings(path=str(checkpoint)),
+        select=SelectSettings(policy_ids=("p0",)),
+        rename={"p0": "p4"},
+        checkpoint=CheckpointSettings(path="pool"),
+    )
+    pool = SourceSettings(path="pool")
+    saved = run_task("save", source=pool, checkpoint=CheckpointSettings(path="copy"))
+    for report in (made, saved, run_task("info", source=pool), run_task("verify", source=pool)):
+        assert "note: policies/p0 = p4: identical weights" in shown(report).splitlines()
+        found = report.to_json()
+        assert {**found, **found.get("checkpoint", {})}["identical"] == [["policies/p0", "policies/p4"]]
+    alone = run_task("info", source=pool, select=SelectSettings(policy_ids=("p0", "p1")))
+    assert alone.to_json()["identical"] == []

@@ -1,0 +1,59 @@
+"""The training loop of the README does what it says."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rlpipe
+from tests.checkpoint.components import net
+
+ROOT = Path(__file__).resolve().parents[1]
+BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+(LOOP,) = [block for block in BLOCKS if "AsyncSaver" in block]
+
+
+def steps(folder: Path) -> list[int]:
+    return sorted(int(path.name.removeprefix("step-")) for path in folder.iterdir())
+
+
+def test_the_loop_trains_keeps_and_restores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    policy = net(1)
+
+    def train(trained: Any) -> float:
+        trained.steps += 1
+        return -abs(trained.steps - 20.0)
+
+    policy.steps = 0
+    exec(LOOP, {"train": train, "policy": policy})
+    kept = [0, 10_000, 19_000, 20_000, 30_000, 40_000, 47_000, 48_000, 49_000]
+    assert steps(tmp_path / "runs" / "walker") == kept
+    assert policy.steps == 20
+    assert rlpipe.latest("runs/walker").checkpoint.step == 49_000
+    assert rlpipe.at_step("runs/walker", 10_000).checkpoint.score == -9
+
+
+def test_a_signal_ends_the_loop_after_its_save(tmp_path: Path) -> None:
+    code = f"""
+import os, signal
+from tests.checkpoint.components import net
+policy = net(1)
+def train(trained):
+    trained.steps += 1
+    if trained.steps == 4:
+        os.kill(os.getpid(), signal.SIGTERM)
+    return 0.0
+{LOOP}
+"""
+    command = [sys.executable, "-c", code]
+    env = {"PYTHONPATH": str(ROOT), "PATH": ""}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 128 + signal.SIGTERM, done.stderr
+    assert steps(tmp_path / "runs" / "walker") == [0, 1_000, 2_000]
