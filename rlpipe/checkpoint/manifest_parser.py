@@ -57,7 +57,8 @@ def parse_manifest(text: str, file: str, *, migrations: Mapping[int, Migration] 
         members = _members(text, strict)
         if broken or members["version"] == VERSION:
             _explain(members, strict, broken)
-        return _of_older(members, migrations, strict), text[-68:-4]
+        with strict.reading():
+            return _of_older(members, migrations, strict), text[-68:-4]
     if found := excess_of(text):
         strict.fail("", "fewer values", found=found)
     with strict.reading():
