@@ -8,6 +8,7 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -120,14 +121,15 @@ def _entry(row: TargetReport) -> dict[str, Any]:
 
 
 def _without_places(value: Any) -> Any:
-    """The value with every absolute path in its texts cut to the last part."""
+    """The value with every absolute path in its texts cut to the last part, as strict JSON has it."""
     if isinstance(value, str):
         return _PLACE.sub(r"\1", value)
     if isinstance(value, Mapping):
         return {name: _without_places(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_without_places(item) for item in value]
-    return value
+    # JSON has no NaN; it stands where an artifact gives no number.
+    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def _kept(place: Path, description: Mapping[str, Json], replaced: set[str]) -> dict[str, Any]:

@@ -1,21 +1,20 @@
-"""What a consumer demands of an ONNX file: other names and types at its edges, around the same computation."""
+"""What a consumer demands of an ONNX file: other names, types and axes at its edges, around the same computation."""
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Literal
 
-import numpy as np
-
 from rlpipe.errors import UnsupportedModuleError, listed
-from rlpipe.exporters.signature import Signature, TensorSpec
+from rlpipe.exporters.signature import EPISODE_START, NEXT, STATE, Signature, TensorSpec
 
-METADATA_KEY = "rlpipe.profile"
-"""Where the file says how its tensors are called and typed here, if that differs."""
+LAYOUTS = MappingProxyType({"chw": (0, 3, 1, 2), "layers_first": (1, 0, 2)})
+"""Names for axes: of images that are (batch, height, width, channels), of memories that are (batch, layers, size)."""
 
-_INNER = "{}_as_trained"
+_FROM_THE_END = re.compile(rf"{STATE}\.(-\d+)({re.escape(NEXT)})?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,15 +23,18 @@ class Profile:
 
     Attributes:
         id: Its name.
-        inputs: Name in the signature -> `name`, `dtype` and `layout` (`chw` for images that are `hwc` in the signature)
-            in the file; what is left out stays. {} leaves all; otherwise every input has to be there.
-        outputs: The same for outputs, without `layout`.
+        inputs: Name in the signature -> `name`, `dtype` and `layout` in the file; what is left out stays as it is. The
+            order is that of the file. {} leaves all; otherwise every input of the policy has to be there, and every
+            entry in the policy unless it is `optional: true`. `state.-1` is the last memory, `state.-2` the one before.
+            `layout` is a name of `LAYOUTS`, which holds where the rank fits, or a list: axis i of the file is axis
+            `layout[i]` of (batch, ...). `constant: false` takes the input out of the file and gives it that value.
+        outputs: The same, without `constant`.
         constants: Further outputs: name -> `dtype` and `value`.
         metadata: Key in the file -> one of the essentials; None: all of them under their own keys.
         opset: Version of the operator set; None: the target's option.
         ir: Version of the file format; None: the lowest that fits.
         operators: What may be in the graph; None: anything but random numbers, dropout and control flow.
-        batch: `fixed`: a first dimension of 1.
+        batch: `fixed`: a batch of 1.
     """
 
     id: str = "rlpipe"
@@ -46,12 +48,60 @@ class Profile:
     batch: Literal["dynamic", "fixed"] = "dynamic"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """One input or output, here and in the file.
+
+    Attributes:
+        spec: Here.
+        name: In the file.
+        dtype: In the file.
+        axes: Axis i of the file is axis `axes[i]` here, the batch being 0; None: all stay.
+        constant: What an input is that the file does not have, or None.
+    """
+
+    spec: TensorSpec
+    name: str
+    dtype: str
+    axes: tuple[int, ...] | None = None
+    constant: Any = None
+
+    @property
+    def dimensions(self) -> list[str | int]:
+        """In the file, with "batch" for the batch."""
+        here: list[str | int] = ["batch", *self.spec.shape]
+        return here if self.axes is None else [here[axis] for axis in self.axes]
+
+    def to_json(self) -> dict[str, Any]:
+        """For the loader, which has nothing else."""
+        return {
+            "here": self.spec.name,
+            "here_dtype": self.spec.dtype,
+            "here_shape": list(self.spec.shape),
+            "name": self.name,
+            "dtype": self.dtype,
+            "axes": None if self.axes is None else list(self.axes),
+            "constant": self.constant,
+        }
+
+
 _FORBIDDEN = frozenset(
     (
         "Bernoulli", "Dropout", "If", "Loop", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
         "RandomUniformLike", "Scan",
     )
 )  # fmt: skip
+
+
+def edges(signature: Signature, profile: Profile) -> tuple[list[Edge], list[Edge]]:
+    """Inputs and outputs in the order of the file.
+
+    Raises:
+        UnsupportedModuleError: The policy has other inputs or outputs than the profile knows, or other axes.
+    """
+    sides = (("inputs", signature.inputs, profile.inputs), ("outputs", signature.outputs, profile.outputs))
+    inputs, outputs = (_side(side, specs, known, profile) for side, specs, known in sides)
+    return inputs, outputs
 
 
 def require_operators(model: Any, profile: Profile) -> None:
@@ -74,30 +124,6 @@ def require_operators(model: Any, profile: Profile) -> None:
         )
 
 
-def apply(model: Any, signature: Signature, profile: Profile) -> None:
-    """Give a model the edges that a profile demands, and note in its metadata how they map to the signature.
-
-    Raises:
-        UnsupportedModuleError: The policy has other inputs or outputs than the profile knows.
-    """
-    _require_known(signature, profile)
-    mapping = {
-        "inputs": [_input(model, spec, profile.inputs.get(spec.name, {})) for spec in signature.inputs],
-        "outputs": [_output(model, spec, profile.outputs.get(spec.name, {})) for spec in signature.outputs],
-        "batch": 1 if profile.batch == "fixed" else None,
-    }
-    _add_constants(model, profile.constants)
-    if profile.batch == "fixed":
-        for tensor in [*model.graph.input, *model.graph.output]:
-            dimensions = tensor.type.tensor_type.shape.dim
-            if dimensions and dimensions[0].dim_param:
-                dimensions[0].dim_value = 1
-    if profile.ir is not None:
-        model.ir_version = profile.ir
-    entry = model.metadata_props.add()
-    entry.key, entry.value = METADATA_KEY, json.dumps({"id": profile.id, **mapping}, sort_keys=True)
-
-
 def chosen_metadata(essentials: Mapping[str, str], profile: Profile) -> dict[str, str]:
     """The essentials under the keys that a profile wants.
 
@@ -117,84 +143,59 @@ def chosen_metadata(essentials: Mapping[str, str], profile: Profile) -> dict[str
     return {key: essentials[name] for key, name in profile.metadata.items()}
 
 
-def _require_known(signature: Signature, profile: Profile) -> None:
-    sides: tuple[tuple[str, Sequence[TensorSpec], Mapping[str, Any]], ...] = (
-        ("inputs", signature.inputs, profile.inputs),
-        ("outputs", signature.outputs, profile.outputs),
+def _side(side: str, specs: Sequence[TensorSpec], known: Mapping[str, Any], profile: Profile) -> list[Edge]:
+    if not known:
+        return [_edge(spec, {}, profile) for spec in specs]
+    named = {spec.name: spec for spec in specs}
+    demands = {_absolute(key, specs): dict(demand or {}) for key, demand in known.items()}
+    required = {name for name, demand in demands.items() if not demand.get("optional")}
+    if not required <= set(named) <= set(demands):
+        raise UnsupportedModuleError(
+            f"the profile {profile.id} is for policies with other {side}",
+            expected=listed(demands),
+            found=listed(named),
+            fix="choose another export.onnx.profile",
+        )
+    return [_edge(named[name], demand, profile) for name, demand in demands.items() if name in named]
+
+
+def _absolute(key: str, specs: Sequence[TensorSpec]) -> str:
+    """`state.-1` as the policy has it; itself if the policy has not so many."""
+    if (found := _FROM_THE_END.fullmatch(key)) is None:
+        return key
+    memory = [spec.name for spec in specs if spec.kind in ("state", "next_state")]
+    place = int(found[1])
+    return memory[place] if -place <= len(memory) else key
+
+
+def _edge(spec: TensorSpec, demand: Mapping[str, Any], profile: Profile) -> Edge:
+    constant = demand.get("constant")
+    if constant is not None and spec.kind != EPISODE_START:
+        raise UnsupportedModuleError(
+            f"the profile {profile.id} takes {spec.name} out of the file",
+            expected=f"that only of {EPISODE_START}: whoever runs the file clears the memory instead",
+            found=f"{spec.name}: constant: {constant}",
+            fix="export a policy without that input",
+        )
+    return Edge(
+        spec=spec,
+        name=demand.get("name", spec.name),
+        dtype=demand.get("dtype") or spec.dtype,
+        axes=_axes(spec, demand.get("layout"), profile),
+        constant=constant,
     )
-    for side, specs, known in sides:
-        names = {spec.name for spec in specs}
-        if known and names != set(known):
-            raise UnsupportedModuleError(
-                f"the profile {profile.id} is for policies with other {side}",
-                expected=listed(known),
-                found=listed(names),
-                fix="choose another export.onnx.profile",
-            )
 
 
-def _input(model: Any, spec: TensorSpec, demand: Mapping[str, Any]) -> dict[str, Any]:
-    """Put a cast and a transposition behind an input, and give it its name."""
-    from onnx import helper
-
-    made = _entry(spec, demand)
-    (value,) = [item for item in model.graph.input if item.name == spec.name]
-    _rename(model, spec.name, inner := _INNER.format(spec.name))
-    last, nodes = made["name"], []
-    if made["layout"] == "chw":
-        nodes.append(helper.make_node("Transpose", [last], [f"{inner}_hwc"], perm=[0, 2, 3, 1]))
-        last = f"{inner}_hwc"
-    nodes.append(helper.make_node("Cast", [last], [inner], to=helper.np_dtype_to_tensor_dtype(np.dtype(spec.dtype))))
-    shape = (*spec.shape[2:], *spec.shape[:2]) if made["layout"] == "chw" else spec.shape
-    value.CopyFrom(_value(made["name"], made["dtype"], shape))
-    for index, node in enumerate(nodes):
-        model.graph.node.insert(index, node)
-    return made
-
-
-def _output(model: Any, spec: TensorSpec, demand: Mapping[str, Any]) -> dict[str, Any]:
-    from onnx import helper
-
-    made = _entry(spec, demand)
-    (value,) = [item for item in model.graph.output if item.name == spec.name]
-    _rename(model, spec.name, inner := _INNER.format(spec.name))
-    kind = helper.np_dtype_to_tensor_dtype(np.dtype(made["dtype"]))
-    model.graph.node.append(helper.make_node("Cast", [inner], [made["name"]], to=kind))
-    value.CopyFrom(_value(made["name"], made["dtype"], spec.shape))
-    return made
-
-
-def _entry(spec: TensorSpec, demand: Mapping[str, Any]) -> dict[str, Any]:
-    """How a tensor is called and typed here and there."""
-    return {
-        "here": spec.name,
-        "here_dtype": spec.dtype,
-        "name": demand.get("name", spec.name),
-        "dtype": demand.get("dtype") or spec.dtype,
-        "layout": demand.get("layout") if len(spec.shape) == 3 else None,
-    }
-
-
-def _value(name: str, dtype: str, shape: Sequence[int]) -> Any:
-    from onnx import helper
-
-    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-    return helper.make_tensor_value_info(name, kind, ["batch", *shape])
-
-
-def _rename(model: Any, old: str, new: str) -> None:
-    """Give a value another name wherever it is read or made."""
-    for node in model.graph.node:
-        node.input[:] = [new if name == old else name for name in node.input]
-        node.output[:] = [new if name == old else name for name in node.output]
-
-
-def _add_constants(model: Any, constants: Mapping[str, Any]) -> None:
-    from onnx import helper, numpy_helper
-
-    for name, constant in constants.items():
-        array = np.asarray(constant["value"], dtype=constant["dtype"])
-        model.graph.initializer.append(numpy_helper.from_array(array, f"{name}_value"))
-        model.graph.node.append(helper.make_node("Identity", [f"{name}_value"], [name]))
-        kind = helper.np_dtype_to_tensor_dtype(array.dtype)
-        model.graph.output.append(helper.make_tensor_value_info(name, kind, array.shape))
+def _axes(spec: TensorSpec, layout: Any, profile: Profile) -> tuple[int, ...] | None:
+    rank = len(spec.shape) + 1
+    if layout is None or (layout in LAYOUTS.keys() if isinstance(layout, str) else False) and len(LAYOUTS[layout]) != rank:
+        return None
+    axes = LAYOUTS.get(layout, ()) if isinstance(layout, str) else tuple(layout)
+    if sorted(axes) != list(range(rank)):
+        raise UnsupportedModuleError(
+            f"the profile {profile.id} wants a layout that {spec.name} cannot have",
+            expected=f"{listed(LAYOUTS)}, or the axes 0 to {rank - 1} in another order",
+            found=str(layout),
+            fix="correct its YAML",
+        )
+    return axes

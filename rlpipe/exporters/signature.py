@@ -4,20 +4,76 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from rlpipe.errors import ArtifactError, ObservationError, SpaceError, UnsupportedModuleError
+from rlpipe.policies.graph_options import GraphOptions
+from rlpipe.policies.interface import (
+    ACTION,
+    ACTION_MASK,
+    EPISODE_START,
+    FEATURES,
+    NEXT,
+    NOISE,
+    OBSERVATION,
+    STATE,
+    Distribution,
+    Port,
+    input_ports,
+    output_ports,
+)
+from rlpipe.policies.policy_spec import PolicySpec
 from rlpipe.snapshot.spaces import Box, Leaf, Space, flat_batch, flat_items
 from rlpipe.snapshot.spec import Json
 
-OBSERVATION = "obs"
-ACTION = "action"
+__all__ = [
+    "ACTION",
+    "ACTION_MASK",
+    "EPISODE_START",
+    "FEATURES",
+    "NEXT",
+    "NOISE",
+    "OBSERVATION",
+    "STATE",
+    "Array",
+    "Bound",
+    "Kind",
+    "Signature",
+    "TensorSpec",
+    "observation_arrays",
+    "policy_signature",
+    "signature_of",
+    "with_features",
+]
+
+Kind: TypeAlias = Literal[
+    "observation", "state", "episode_start", "action_mask", "noise", "action", "next_state", "extra"
+]
+"""What a tensor is for.
+
+Inputs, in this order: observations; the memory that the policy carries through an episode, `state.<i>`; whether a row
+begins an episode, which puts its memory back to the beginning whatever `state.<i>` holds (bool, one for each row);
+which choices are allowed (bool, one for each choice of all parts); what a sampled action is drawn with. Outputs, in
+this order: actions; `state.<i>.next`; what else was asked for, such as `logits`.
+"""
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Bound: TypeAlias = float | tuple[float | None, ...] | None
 """One number for all elements, or one for each in C order with None where there is no bound; None: no bound at all."""
+
+_KINDS: MappingProxyType[str, Kind] = MappingProxyType(
+    {
+        OBSERVATION: "observation",
+        STATE: "state",
+        EPISODE_START: "episode_start",
+        ACTION_MASK: "action_mask",
+        NOISE: "noise",
+        ACTION: "action",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +86,8 @@ class TensorSpec:
         shape: Shape of one observation or action, without the batch.
         low: Where the space bounds it below.
         high: Where the space bounds it above.
+        distribution: Of noise: `normal` (mean 0, deviation 1) or `uniform` (between 0 and 1); else "".
+        memory: What the module calls a state, such as `actor/h`; "" for that of a stage, and for everything else.
     """
 
     name: str
@@ -37,6 +95,14 @@ class TensorSpec:
     shape: tuple[int, ...]
     low: Bound = None
     high: Bound = None
+    distribution: Distribution = ""
+    memory: str = ""
+
+    @property
+    def kind(self) -> Kind:
+        """What it is for; the name says it."""
+        head = self.name.partition(".")[0]
+        return "next_state" if head == STATE and self.name.endswith(NEXT) else _KINDS.get(head, "extra")
 
     def to_json(self) -> dict[str, Json]:
         """Plain JSON; the batch is the first dimension of the shape."""
@@ -46,6 +112,9 @@ class TensorSpec:
             "shape": ["batch", *self.shape],
             "low": _bound_json(self.low),
             "high": _bound_json(self.high),
+            "kind": self.kind,
+            **({"distribution": self.distribution} if self.distribution else {}),
+            **({"memory": self.memory} if self.memory else {}),
         }
 
     @classmethod
@@ -53,7 +122,15 @@ class TensorSpec:
         """The inverse of `to_json`."""
         shape = tuple(int(size) for size in value["shape"][1:])
         low, high = (tuple(bound) if isinstance(bound, list) else bound for bound in (value["low"], value["high"]))
-        return cls(name=str(value["name"]), dtype=str(value["dtype"]), shape=shape, low=low, high=high)
+        return cls(
+            name=str(value["name"]),
+            dtype=str(value["dtype"]),
+            shape=shape,
+            low=low,
+            high=high,
+            distribution=value.get("distribution", ""),
+            memory=value.get("memory", ""),
+        )
 
     def largest(self) -> Array:
         """(*shape) float64: the largest magnitude within the bounds, inf where there is none."""
@@ -71,6 +148,15 @@ class Signature:
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
+
+    def of_kind(self, *kinds: Kind) -> tuple[TensorSpec, ...]:
+        """The inputs and outputs of these kinds, in order."""
+        return tuple(spec for spec in (*self.inputs, *self.outputs) if spec.kind in kinds)
+
+    @property
+    def memory(self) -> dict[str, str]:
+        """Input `state.<i>` -> output `state.<i>.next`; {} for a policy that keeps no memory."""
+        return {spec.name: f"{spec.name}{NEXT}" for spec in self.of_kind("state")}
 
     def to_json(self) -> dict[str, Json]:
         """Plain JSON."""
@@ -91,6 +177,36 @@ class Signature:
         except (KeyError, TypeError, ValueError):
             raise ArtifactError("this is no signature", expected="inputs and outputs", found=repr(value)[:80]) from None
         return cls(inputs=sides[0], outputs=sides[1])
+
+
+def policy_signature(spec: PolicySpec, options: GraphOptions) -> Signature:
+    """The signature of one step of a policy; no torch is needed.
+
+    Of a component the features are left out, whose length its module alone knows; see `with_features`.
+
+    Raises:
+        UnsupportedModuleError: A space without numbers (Text), names that collide, or options that such a policy cannot
+            have.
+    """
+    try:
+        sides = [tuple(map(_of_port, ports(spec, options))) for ports in (input_ports, output_ports)]
+    except SpaceError as error:
+        raise UnsupportedModuleError(error.subject, expected=error.expected, found=error.found) from error
+    return Signature(inputs=sides[0], outputs=sides[1])
+
+
+def with_features(signature: Signature, shape: tuple[int, ...], dtype: str) -> Signature:
+    """The signature of a component whose features are known."""
+    features = TensorSpec(name=FEATURES, dtype=dtype, shape=shape)
+    return Signature(inputs=signature.inputs, outputs=(features, *signature.outputs))
+
+
+def _of_port(port: Port) -> TensorSpec:
+    if port.leaf is not None:
+        return _tensor(port.name, port.leaf)
+    return TensorSpec(
+        name=port.name, dtype=port.dtype, shape=port.shape, distribution=port.distribution, memory=port.memory
+    )
 
 
 def signature_of(observation_space: Space, action_space: Space) -> Signature:
@@ -124,14 +240,15 @@ def observation_arrays(signature: Signature, space: Space, batch: Any) -> dict[s
         arrays = flat_batch(space, batch, OBSERVATION)
     except SpaceError as error:
         raise ObservationError(error.subject, expected=error.expected, found=error.found) from error
-    found = [text for spec in signature.inputs if (text := _misfit(spec, arrays[spec.name]))]
+    taken = signature.of_kind("observation")
+    found = [text for spec in taken if (text := _misfit(spec, arrays[spec.name]))]
     sizes = {name: len(array) for name, array in arrays.items() if getattr(array, "ndim", 0)}
     if not found and len(set(sizes.values())) > 1:
         found = [f"{name} has a batch of {size}" for name, size in sizes.items()]
     if found:
         raise ObservationError(
             "these observations do not fit the artifact",
-            expected="; ".join(spec.describe() for spec in signature.inputs),
+            expected="; ".join(spec.describe() for spec in signature.of_kind("observation")),
             found="; ".join(found),
             fix="pass numpy arrays of that dtype, batch first: obs.astype(np.float32)[None] for one observation",
         )

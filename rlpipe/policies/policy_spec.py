@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 CLASS_PATH = "rlpipe.policies.policy.Policy"
 
 _FIELDS = ("module", "observation_space", "action_space", "observation", "action")
+_MAY_LACK = ("target",)
+"""Left out where it says nothing, so that it changes no hash."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,8 @@ class PolicySpec:
         action_space: The environment's.
         observation: Stages between observation and module.
         action: Stages between module and action.
+        target: Stages behind the action, to what an actuator is given, such as joint angles; the environment applies
+            them itself. () where that is not known.
 
     Raises:
         SpecError: The stages do not lead from the observations to what the module takes, or to the actions.
@@ -62,12 +66,13 @@ class PolicySpec:
     action_space: Space
     observation: Stages
     action: Stages
+    target: Stages = ()
 
     def __post_init__(self) -> None:
         """Check that the parts fit."""
         for name in ("observation_space", "action_space"):
             object.__setattr__(self, name, space_of(getattr(self, name)))
-        for name in ("observation", "action"):
+        for name in ("observation", "action", "target"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         self._require_module_fits()
         self._require_actions_fit()
@@ -96,6 +101,7 @@ class PolicySpec:
                 found=made.describe(),
                 fix="name stages that reach its shape and dtype, such as reshape and cast",
             )
+        through(self.target, space)
 
     @classmethod
     def default(
@@ -140,7 +146,7 @@ class PolicySpec:
         from rlpipe.modules.torch.probing import learn_about
 
         facts = learn_about(module, trust=trust)
-        full = replace(module, model_config=facts.model_config)
+        full = replace(module, model_config=facts.model_config, state=facts.state)
         kind: Any = facts.output_kind
         return cls(full, observations, actions, stages, default_action_stages(actions, kind))
 
@@ -162,6 +168,7 @@ class PolicySpec:
             "action_space": to_json(self.action_space),
             "observation": stages_to_json(self.observation),
             "action": stages_to_json(self.action),
+            **({"target": stages_to_json(self.target)} if self.target else {}),
         }
 
     def options(self) -> dict[str, Json]:
@@ -180,7 +187,7 @@ class PolicySpec:
             SpecError: A field is missing, unknown, or of the wrong type.
             SpaceError: A space that is none.
         """
-        refuse_unknown(value, _FIELDS, where="policy")
+        refuse_unknown(value, (*_FIELDS, *_MAY_LACK), where="policy")
         if missing := [name for name in _FIELDS if name not in value]:
             raise SpecError(f"the policy lacks {listed(missing)}", expected=listed(_FIELDS), found=listed(value))
         return cls(
@@ -189,6 +196,7 @@ class PolicySpec:
             from_json(value["action_space"], where="policy.action_space"),
             stages_from_json(value["observation"], side="observation"),
             stages_from_json(value["action"], side="action"),
+            stages_from_json(value.get("target", []), side="target"),
         )
 
     @classmethod

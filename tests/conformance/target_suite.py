@@ -12,21 +12,25 @@ import subprocess
 import sys
 import zipfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
-from rlpipe.errors import ConfigError
+from rlpipe.errors import ConfigError, UnsupportedModuleError
 from rlpipe.exporters.capture import captured
 from rlpipe.exporters.compare import Tolerance
 from rlpipe.exporters.target import Target, install_hint, resolve, target_ids
 from rlpipe.exporters.verify import BATCHES, verify
 from tests.exporters.graphs import EXAMPLES, Example
+from tests.exporters.steps import STEPS, WITH_MEMORY, Step
 
 Array = np.ndarray[Any, Any]
+CASES: Mapping[str, Callable[[], Example | Step]] = {**EXAMPLES, **STEPS}
+"""Policies of all kinds: spaces, images beside vectors, memory, masks, noise, several outputs."""
+LARGE = ("many_inputs", "branches")
 ESSENTIALS = {"rlpipe.fingerprint": "0123456789ab", "rlpipe.trained": "true"}
 
 
@@ -34,14 +38,21 @@ ESSENTIALS = {"rlpipe.fingerprint": "0123456789ab", "rlpipe.trained": "true"}
 class Written:
     """A file of a target, with the graph that it was made of."""
 
-    example: Example
+    name: str
+    example: Example | Step
     file: Path
 
 
 class TargetSuite(ABC):
-    """Subclass as `TestOnnx(TargetSuite)`."""
+    """Subclass as `TestOnnx(TargetSuite)`.
+
+    Attributes:
+        target_id: The target.
+        unsupported: Case that the target cannot express -> what it says about it.
+    """
 
     target_id: ClassVar[str]
+    unsupported: ClassVar[Mapping[str, str]] = {}
 
     @abstractmethod
     def act(self, file: Path, feeds: Mapping[str, Array]) -> dict[str, Array]:
@@ -55,26 +66,28 @@ class TargetSuite(ABC):
     def target(self) -> Target:
         return resolve(self.target_id)
 
-    @pytest.fixture(scope="class", params=EXAMPLES)
+    @pytest.fixture(scope="class", params=CASES)
     @classmethod
     def written(cls, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Written:
-        """A file of every example graph."""
+        """A file of every case that the target can express."""
+        if request.param in cls.unsupported:
+            pytest.skip(cls.unsupported[request.param])
         return cls.write(request.param, tmp_path_factory.mktemp(request.param))
 
-    @pytest.fixture(scope="class")
+    @pytest.fixture(scope="class", params=LARGE)
     @classmethod
-    def one(cls, tmp_path_factory: pytest.TempPathFactory) -> Written:
-        """A file of one of them, for what takes long."""
-        return cls.write("many_inputs", tmp_path_factory.mktemp("one"))
+    def one(cls, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Written:
+        """A file of two of them, for what takes long."""
+        return cls.write(request.param, tmp_path_factory.mktemp("one"))
 
     @classmethod
     def write(cls, name: str, folder: Path) -> Written:
-        example = EXAMPLES[name]()
+        example = CASES[name]()
         target = resolve(cls.target_id)
         file = folder / target.FILE_NAME
         with captured():
             target.export(example.traced(), file, target.Options(), ESSENTIALS)
-        return Written(example, file)
+        return Written(name, example, file)
 
     def test_it_is_found_by_its_file_name(self) -> None:
         assert self.target_id in target_ids()
@@ -92,6 +105,26 @@ class TargetSuite(ABC):
                 expected = truth.actions[spec.name][-batch:]
                 assert found[spec.name].dtype == np.dtype(spec.dtype)
                 np.testing.assert_allclose(found[spec.name], expected, atol=1e-5, rtol=1e-5)
+
+    def test_it_remembers_over_episodes(self, written: Written) -> None:
+        """200 steps with resets, its own memory handed back to it."""
+        if written.name not in WITH_MEMORY:
+            pytest.skip("has no memory")
+        example = written.example
+        assert isinstance(example, Step)
+        with captured():
+            runner = self.target.load(str(written.file))
+        fed = example.draw(200, 3, seed=11)
+        found, expected = example.played(runner, fed), example.played(example.compute, fed)
+        for name, array in expected.items():
+            np.testing.assert_allclose(found[name], array, atol=1e-5, rtol=1e-5)
+
+    def test_what_it_cannot_express_it_refuses(self, tmp_path: Path) -> None:
+        for name, text in self.unsupported.items():
+            with pytest.raises(UnsupportedModuleError) as caught:
+                self.write(name, tmp_path)
+            assert text in str(caught.value)
+            assert list(tmp_path.iterdir()) == []
 
     def test_verification_agrees(self, one: Written) -> None:
         signature, truth = one.example.signature, one.example.reference()
@@ -134,9 +167,9 @@ class TargetSuite(ABC):
         code = (
             "import importlib, sys, pathlib\n"
             "suite = importlib.import_module(sys.argv[1])\n"
-            "getattr(suite, sys.argv[2]).write('many_inputs', pathlib.Path(sys.argv[3]))\n"
+            "getattr(suite, sys.argv[2]).write(sys.argv[3], pathlib.Path(sys.argv[4]))\n"
         )
-        command = [sys.executable, "-c", code, type(self).__module__, type(self).__name__, str(tmp_path)]
+        command = [sys.executable, "-c", code, type(self).__module__, type(self).__name__, one.name, str(tmp_path)]
         done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
         assert (tmp_path / one.file.name).read_bytes() == one.file.read_bytes()

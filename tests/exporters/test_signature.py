@@ -120,3 +120,34 @@ def test_every_misfit_is_in_one_error() -> None:
 
 def test_a_tensor_on_one_line() -> None:
     assert TensorSpec(name="obs", dtype="float32", shape=(4,)).describe() == "obs: float32 [batch, 4]"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("obs", "observation"),
+        ("obs.state.0", "observation"),
+        ("state.0", "state"),
+        ("state.12.next", "next_state"),
+        ("episode_start", "episode_start"),
+        ("action_mask", "action_mask"),
+        ("noise", "noise"),
+        ("action", "action"),
+        ("action.0.next", "action"),
+        ("logits", "extra"),
+    ],
+)
+def test_the_name_of_a_tensor_says_what_it_is_for(name: str, kind: str) -> None:
+    spec = TensorSpec(name=name, dtype="float32", shape=(2,))
+    assert spec.kind == kind
+    assert spec.to_json()["kind"] == kind
+    assert TensorSpec.from_json(spec.to_json()) == spec
+
+
+def test_memory_leads_from_an_output_to_the_input_of_the_next_step() -> None:
+    names = ("obs", "state.0", "state.1", "episode_start")
+    inputs = tuple(TensorSpec(name=name, dtype="float32", shape=(2,)) for name in names)
+    outputs = tuple(TensorSpec(name=n, dtype="float32", shape=(2,)) for n in ("action", "state.0.next", "state.1.next"))
+    signature = Signature(inputs=inputs, outputs=outputs)
+    assert signature.memory == {"state.0": "state.0.next", "state.1": "state.1.next"}
+    assert [spec.name for spec in signature.of_kind("observation", "action")] == ["obs", "action"]

@@ -7,10 +7,11 @@ from types import MappingProxyType
 
 from rlpipe.exporters.c.text import TYPES, is_real, lowest
 from rlpipe.exporters.program.builder import UnsupportedError
+from rlpipe.exporters.program.program import UNARY
 
 _FUNCTIONS = MappingProxyType(
-    {name: name for name in ("atan", "ceil", "cos", "erf", "exp", "expm1", "floor", "log", "log1p", "sin", "sqrt")}
-    | {"abs": "fabs", "round": "rint", "tanh": "tanh", "trunc": "trunc", "atan2": "atan2", "fmod": "fmod", "pow": "pow"}
+    {name: name for name in sorted((UNARY | {"atan2", "fmod", "pow"}) - {"neg", "not", "sigmoid", "sign"})}
+    | {"abs": "fabs", "round": "rint"}
 )
 _SIGNS = MappingProxyType(
     {
@@ -37,7 +38,7 @@ _FORMS = MappingProxyType(
         "where": "{0} ? {1} : {2}",
     }
 )
-_LOGIC = MappingProxyType({"and": "&&", "or": "||", "xor": "!="})
+_LOGIC = MappingProxyType({"and": "&&", "or": "||", "xor": "!=", "add": "||", "mul": "&&"})
 _NARROW = ("int8", "int16", "uint8", "uint16")
 _MOST = MappingProxyType({"int64": "0x1p63", "int32": "0x1p31", "int16": "0x1p15", "int8": "0x1p7"})
 _MOST_UNSIGNED = MappingProxyType({"uint64": "0x1p64", "uint32": "0x1p32", "uint16": "0x1p16", "uint8": "0x1p8"})
@@ -58,10 +59,10 @@ def expression(kind: str, operands: Sequence[str], dtype: str, result: str) -> s
     x, y = operands[0], operands[-1]
     if kind in ("maximum", "minimum"):
         return _extreme(">" if kind == "maximum" else "<", x, y, dtype)
-    if kind in _SIGNS:
-        return _narrowed(f"{x} {_SIGNS[kind]} {y}", result)
     if kind in _LOGIC and dtype == "bool":
         return f"{x} {_LOGIC[kind]} {y}"
+    if kind in _SIGNS:
+        return _narrowed(f"{x} {_SIGNS[kind]} {y}", result)
     if kind in _FORMS:
         return _narrowed(_FORMS[kind].format(*operands), result)
     return _function(kind, operands, dtype, result)

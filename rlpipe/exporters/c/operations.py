@@ -80,17 +80,29 @@ def _concat(body: Body, operation: Operation) -> None:
 def _take(body: Body, operation: Operation) -> None:
     axis, target = operation.attributes["axis"], body.result(operation.output)
     x, indices = (body.view(name) for name in operation.inputs)
-    last = x.shape[axis] - 1
     base = x.slice(axis, 0, 1, 1).broadcast(target.shape)
     along = tuple(indices.strides[0] if other == axis else 0 for other in range(len(target.shape)))
     chosen = replace(indices, shape=target.shape, strides=along)
+    _pick(body, target, base, chosen, (x.shape[axis], x.strides[axis]))
+
+
+def _gather(body: Body, operation: Operation) -> None:
+    axis, target = operation.attributes["axis"], body.result(operation.output)
+    x, indices = (body.view(name) for name in operation.inputs)
+    base = x.slice(axis, 0, 1, 1).broadcast(target.shape)
+    _pick(body, target, base, indices, (x.shape[axis], x.strides[axis]))
+
+
+def _pick(body: Body, target: View, base: View, chosen: View, along: tuple[int, int]) -> None:
+    """Fill a target with entries of an axis of that size and stride; what is out of it counts as its end."""
+    size, stride = along
     found = loops([target, base, chosen])
     body.nest(
         found.sizes,
         [
             f"const int64_t at = {chosen.array}[{found.places[2]}];",
-            f"const int64_t inside = at < 0 ? 0 : at > {last} ? {last} : at;",
-            f"{target.array}[{found.places[0]}] = {x.array}[{found.places[1]} + inside * {x.strides[axis]}];",
+            f"const int64_t inside = at < 0 ? 0 : at > {size - 1} ? {size - 1} : at;",
+            f"{target.array}[{found.places[0]}] = {base.array}[{found.places[1]} + inside * {stride}];",
         ],
     )
 
@@ -255,6 +267,7 @@ EMITTERS: Mapping[str, Emitter] = MappingProxyType(
         "slice": _slice,
         "concat": _concat,
         "take": _take,
+        "gather": _gather,
         "linear": _linear,
         "matmul": _matmul,
         "conv": _conv,

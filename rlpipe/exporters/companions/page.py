@@ -86,7 +86,8 @@ def _targets(record: Record) -> str:
 
 def _error(entry: Record) -> str:
     checked = entry.get("verification")
-    return f"{checked['max_error']:.1e}" if checked and "max_error" in checked else "-"
+    largest = (checked or {}).get("max_error")
+    return "-" if largest is None else f"{largest:.1e}"
 
 
 def _proof(record: Record) -> str:

@@ -33,12 +33,23 @@ class Builder:
         self._values: dict[str, Value] = {}
         self._operations: dict[str, Operation] = {}
         self._inputs: dict[str, Tensor] = {}
+        self._rows: set[str] = set()
 
     def input(self, name: str, dtype: str, shape: Shape) -> Value:
         """An input of the program."""
         value = self._value(dtype, shape)
         self._inputs[name] = Tensor(value.name, dtype, shape)
         return value
+
+    def rows(self, dtype: str) -> Value:
+        """The numbers of the rows in their batch. No program knows them; they only say that each row takes its own."""
+        value = self._value(dtype, (-1,))
+        self._rows.add(value.name)
+        return value
+
+    def is_rows(self, value: Value) -> bool:
+        """Whether a value is `rows`."""
+        return value.name in self._rows
 
     def constant(self, data: Any, dtype: str) -> Value:
         """A constant: an array or a number."""
@@ -144,13 +155,19 @@ class Builder:
         return self.concat([*border(before), x, *border(after)], axis)
 
     def finished(self, outputs: Mapping[str, Value]) -> Program:
-        """The program of these outputs; what they do not need is left out."""
+        """The program of these outputs; what they do not need is left out.
+
+        Raises:
+            UnsupportedError: An output hangs on the number of its row.
+        """
         needed = {value.name for value in outputs.values()}
         kept: list[Operation] = []
         for name, operation in reversed(self._operations.items()):
             if name in needed:
                 needed.update(operation.inputs)
                 kept.append(operation)
+        if needed & self._rows:
+            raise UnsupportedError("numbers that are counted off as far as the batch is large")
         needed.update(tensor.name for tensor in self._inputs.values())
         used = {name: value for name, value in self._values.items() if name in needed}
         tensors = {name: Tensor(name, value.dtype, value.shape) for name, value in used.items()}

@@ -17,8 +17,9 @@ Shape: TypeAlias = tuple[int, ...]
 
 # fmt: off
 UNARY = frozenset((
-    "abs", "atan", "ceil", "cos", "erf", "exp", "expm1", "floor", "log", "log1p", "neg", "not", "round", "sigmoid",
-    "sign", "sin", "sqrt", "tanh", "trunc",
+    "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "erf", "exp", "exp2", "expm1",
+    "floor", "log", "log10", "log1p", "log2", "neg", "not", "round", "sigmoid", "sign", "sin", "sinh", "sqrt", "tan",
+    "tanh", "trunc",
 ))
 # fmt: on
 """Element by element, the dtype kept; `not` of booleans, `round` to the even neighbour."""
@@ -48,6 +49,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "slice": ("axis", "start", "stop", "step"),
         "concat": ("axis",),
         "take": ("axis",),
+        "gather": ("axis",),
         "linear": (),
         "matmul": (),
         "conv": ("stride", "dilation", "groups"),
@@ -58,6 +60,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 - elementwise kinds, `where` and `cast` take tensors that broadcast as in numpy;
 - `take` (x, indices of rank 1): the entries of an axis;
+- `gather` (x, indices of x's shape but for one axis): for each of the other axes' places the entries of its own;
 - `linear` (x (m, k), weight (n, k), bias (n,) or none): x times the transposed weight, plus the bias;
 - `matmul` (a (..., m, k), b (..., k, n)), with equal leading axes;
 - `conv` (x (m, c, h, w), weight (n, c / groups, kh, kw), bias (n,) or none) without padding;

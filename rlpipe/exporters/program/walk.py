@@ -50,7 +50,8 @@ def program_of(graph: ExportGraph) -> Program:
         walk.take(node)
     specs = graph.signature.outputs
     found = dict(zip((spec.name for spec in specs), map(str, signature.user_outputs), strict=True))
-    return walk.builder.finished({name: walk.values[result] for name, result in found.items()})
+    with _refusing(_WHOLE):
+        return walk.builder.finished({name: walk.values[result] for name, result in found.items()})
 
 
 def _table() -> Any:

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlpipe.errors import ConfigError, UnsupportedModuleError, listed
-from rlpipe.exporters.onnx_profile import Profile, apply, chosen_metadata, require_operators
+from rlpipe.exporters.onnx_cleaning import BATCH, clean, folded
+from rlpipe.exporters.onnx_edges import apply
+from rlpipe.exporters.onnx_profile import Profile, chosen_metadata, require_operators
 from rlpipe.exporters.target import Step, install_hint, require_tolerances
 
 if TYPE_CHECKING:
@@ -19,7 +21,6 @@ BLOCKED: tuple[str, ...] = ("torch",)
 LOADING_RUNS_CODE = False
 
 _LOWEST_OPSET = 15
-_BATCH = "batch"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +70,7 @@ def export(graph: ExportGraph, path: Path, options: Options, essentials: Mapping
         UnsupportedModuleError: An operator that ONNX lacks, or a file that is not what was asked for.
     """
     model = _converted(graph, options)
-    _clean(model, chosen_metadata(essentials, options.profile))
+    clean(model, chosen_metadata(essentials, options.profile))
     _require_as_asked(model, graph, options)
     require_operators(model, options.profile)
     if options.profile != Profile():
@@ -97,22 +98,40 @@ def load(path: str) -> Step:
     if not profile:
         return step
 
-    def fed(entry: Any, array: Any) -> Any:
-        if array.dtype != entry["here_dtype"]:
-            raise ValueError(f"{entry['here']}: expected {entry['here_dtype']}, got {array.dtype}")
-        return (np.moveaxis(array, -1, 1) if entry["layout"] == "chw" else array).astype(entry["dtype"])
+    def fed(entry: Any, array: Any, count: int) -> Any:
+        expected = (entry["here_dtype"], (count, *entry["here_shape"]))
+        if (array.dtype, array.shape) != expected:
+            raise ValueError(f"{entry['here']}: expected {expected}, got {(array.dtype, array.shape)}")
+        array = array.astype(entry["dtype"])
+        return array if entry["axes"] is None else np.ascontiguousarray(array.transpose(entry["axes"]))
+
+    def given(entry: Any, found: Any) -> Any:
+        found = found if entry["axes"] is None else found.transpose(np.argsort(entry["axes"]))
+        return found.astype(entry["here_dtype"])
 
     def through_profile(arrays: Any) -> dict[str, Any]:
         if set(arrays) != {entry["here"] for entry in profile["inputs"]}:
             raise ValueError(f"expected {[entry['here'] for entry in profile['inputs']]}, found {sorted(arrays)}")
-        feeds = {entry["name"]: fed(entry, arrays[entry["here"]]) for entry in profile["inputs"]}
-        count = len(next(iter(feeds.values())))
+        count, arrays = len(next(iter(arrays.values()))), dict(arrays)
+        for entry in profile["inputs"]:
+            # Without an input for it in the file, it is its caller who clears the memory.
+            if entry["constant"] is not None:
+                begins = fed(entry, arrays[entry["here"]], count) != entry["constant"]
+                arrays.update({n: _cleared(array, begins) for n, array in arrays.items() if n.startswith("state.")})
         spans = [slice(row, row + 1) for row in range(count)] if profile["batch"] else [slice(count)]
-        found = [step({name: array[span] for name, array in feeds.items()}) for span in spans]
-        return {
-            entry["here"]: np.concatenate([one[entry["name"]] for one in found]).astype(entry["here_dtype"])
-            for entry in profile["outputs"]
-        }
+        found = []
+        for span in spans:
+            rows = {name: array[span] for name, array in arrays.items()}
+            taken = [entry for entry in profile["inputs"] if entry["constant"] is None]
+            size = len(range(*span.indices(count)))
+            outputs = step({entry["name"]: fed(entry, rows[entry["here"]], size) for entry in taken})
+            found.append({entry["here"]: given(entry, outputs[entry["name"]]) for entry in profile["outputs"]})
+        return {name: np.concatenate([one[name] for one in found]) for name in found[0]}
+
+    def _cleared(array: Any, begins: Any) -> Any:
+        array = array.copy()
+        array[begins] = 0
+        return array
 
     return through_profile
 
@@ -140,6 +159,7 @@ def _converted(graph: ExportGraph, options: Options) -> Any:
         ) from error
     if made is None:
         raise UnsupportedModuleError("torch wrote no ONNX model", expected="one model", found="nothing")
+    folded(made.model)
     return made.model_proto
 
 
@@ -149,38 +169,6 @@ def _last_line(error: BaseException) -> str:
         error = error.__cause__
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {lines[0] if lines else ''}"
-
-
-def _clean(model: Any, essentials: Mapping[str, str]) -> None:
-    """Leave the computation, the names and the essentials; file names, source lines and traces go."""
-    from onnx import helper
-
-    graphs = [model.graph, *model.functions]
-    for part in graphs:
-        for item in [part, *part.node, *part.value_info, *getattr(part, "initializer", ())]:
-            item.ClearField("metadata_props")
-            item.ClearField("doc_string")
-    for item in [*model.graph.input, *model.graph.output]:
-        item.ClearField("metadata_props")
-        item.ClearField("doc_string")
-    model.ClearField("doc_string")
-    model.ClearField("metadata_props")
-    # The dimensions inside are derived ones, named after torch's own symbol; any reader can infer them again.
-    model.graph.ClearField("value_info")
-    model.graph.name = "policy"
-    _name_batch(model)
-    model.ir_version = helper.find_min_ir_version_for(list(model.opset_import))
-    helper.set_model_props(model, dict(sorted(essentials.items())))
-
-
-def _name_batch(model: Any) -> None:
-    """Call the one symbol of the inputs "batch" wherever it stands alone."""
-    tensors = [item.type.tensor_type for item in [*model.graph.input, *model.graph.output]]
-    symbols = {tensor.shape.dim[0].dim_param for tensor in tensors if tensor.shape.dim}
-    for tensor in tensors:
-        for dimension in tensor.shape.dim:
-            if len(symbols) == 1 and dimension.dim_param in symbols:
-                dimension.dim_param = _BATCH
 
 
 def _require_as_asked(model: Any, graph: ExportGraph, options: Options) -> None:
@@ -209,7 +197,7 @@ def _check(model: Any) -> None:
 def _misfits(items: Any, specs: Any, side: str) -> list[str]:
     from onnx import helper
 
-    expected = [(spec.name, spec.dtype, (_BATCH, *spec.shape)) for spec in specs]
+    expected = [(spec.name, spec.dtype, (BATCH, *spec.shape)) for spec in specs]
     found = []
     for item in items:
         tensor = item.type.tensor_type

@@ -128,7 +128,7 @@ def value_head(latent: int, out: int, *, hidden: tuple[int, ...] = (), act: str 
 
 def dueling(advantages: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     """Q values (B, n) of advantages (B, n) and values (B, 1): V + A - mean(A) (Wang et al. 2016, equation 9)."""
-    return values + advantages - advantages.mean(dim=1, keepdim=True)
+    return values + advantages - advantages.mean(dim=-1, keepdim=True)
 
 
 def policy_head(latent: int, space: Space, log_std: LogStd) -> nn.Module:

@@ -12,7 +12,7 @@ from torch import nn
 from rlpipe.checkpoint.classes import resolve_class
 from rlpipe.errors import SpecError
 from rlpipe.modules.fields import choice, refuse_unknown
-from rlpipe.modules.torch.batch import Batch, Outputs
+from rlpipe.modules.torch.batch import STATE_IN, STATE_OUT, Batch, Outputs
 from rlpipe.modules.torch.rl_module import RLModule
 
 OUTPUTS = ("logits", "mean", "squashed", "q", "action")
@@ -57,6 +57,9 @@ class TorchModule(RLModule):
     The network maps prepared observations (B, ...), or nested dicts of them, to a tensor, or to a dict with one under
     the name of its output. Paths of non-inference attributes start at `net`, such as "net.value_head".
 
+    One that remembers has `get_initial_state()`, a dict of tensors without a batch axis. It is called with the
+    observations and with such a dict of tensors (B, ...), and puts out a pair: the output, and the next dict.
+
     The config is {"class": dotted path or class, "kwargs": {...}, "output": one of `OUTPUTS`}.
     """
 
@@ -81,17 +84,33 @@ class TorchModule(RLModule):
         """What the config says."""
         return self.output
 
+    def get_initial_state(self) -> dict[str, Any]:
+        """What the network says; {} where it says nothing."""
+        ask = getattr(self.net, "get_initial_state", None)
+        return {} if ask is None else dict(ask())
+
     def forward_inference(self, batch: Batch) -> Outputs:
-        """The network's output under its name, (B, ...)."""
+        """The network's output under its name, (B, ...), and `state_out` of one that remembers."""
         name = "mean" if self.output == "squashed" else self.output
-        found = self.net(batch["obs"])
+        if not self._memory:
+            return {name: self._tensor(name, self.net(batch["obs"]))}
+        found = self.net(batch["obs"], batch[STATE_IN])
+        if not (isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], Mapping)):
+            raise SpecError(
+                f"the network {self.model_config['class']} has a get_initial_state, and gives no memory back",
+                expected=f"a pair: {name}, and a dict of {', '.join(self._memory)}",
+                found=type(found).__name__,
+            )
+        return {name: self._tensor(name, found[0]), STATE_OUT: dict(found[1])}
+
+    def _tensor(self, name: str, found: Any) -> torch.Tensor:
         if isinstance(found, Mapping) and name in found:
             found = found[name]
-        if not isinstance(found, torch.Tensor):
-            kinds = f"a dict of {', '.join(map(str, found))}" if isinstance(found, Mapping) else type(found).__name__
-            raise SpecError(
-                f"the network {self.model_config['class']} puts out no {name}",
-                expected=f"a tensor, or a dict with one under {name!r}",
-                found=kinds,
-            )
-        return {name: found}
+        if isinstance(found, torch.Tensor):
+            return found
+        kinds = f"a dict of {', '.join(map(str, found))}" if isinstance(found, Mapping) else type(found).__name__
+        raise SpecError(
+            f"the network {self.model_config['class']} puts out no {name}",
+            expected=f"a tensor, or a dict with one under {name!r}",
+            found=kinds,
+        )

@@ -56,7 +56,10 @@ class Maths(nn.Module):
             torch.where((x > 0) & ~(y > 0) | (x <= -3), x, 0.5),
             x.masked_fill(x < y, 1),
         ]
-        flags = [x == y, x != y, x >= y, x < 1, torch.logical_xor(x > 0, y > 0), torch.isnan(x), torch.isinf(x)]
+        unit = (x / 9).clamp(-0.9, 0.9)
+        parts += [unit.asin(), unit.acos(), unit.atanh(), x.asinh(), (z + 1).acosh(), x.sinh(), x.cosh(), unit.tan()]
+        parts += [x.exp2(), z.log2(), z.log10(), torch.logaddexp(x, y)]
+        flags = [torch.isfinite(x), x == y, x != y, x >= y, x < 1, torch.logical_xor(x > 0, y > 0), torch.isnan(x), torch.isinf(x)]
         return torch.cat([*parts, *(flag.to(torch.float32) for flag in flags)], dim=1)
 
 
@@ -92,6 +95,13 @@ class Moves(nn.Module):
             x.flatten(2).mT,
             torch.tril(x),
         ]
+        best = x[:, :, 0].argmax(dim=2)  # (B, 2)
+        parts += [x.gather(3, x.argmax(3, keepdim=True)), x.gather(2, best[:, :, None, None].expand(-1, -1, 2, 3) % 3)]
+        parts += [x[torch.arange(x.shape[0]), best[:, 1] % 2], torch.zeros_like(x[:, :, 0]).scatter(2, best[:, :, None], 1)]
+        changed = x.clone()
+        changed[:, :, 1] = 0.25
+        changed[..., 1:3] = x[..., :2]
+        parts += [changed]
         parts += [torch.zeros_like(x), torch.full((x.shape[0], 2), 3.0), x.new_ones(x.shape[0], 1) + x[:, 0, 0]]
         parts += [x.reshape(-1, 4).softmax(1).reshape(-1, 6, 4), x.transpose(1, 2).contiguous().view(-1, 24)]
         return torch.cat([part.flatten(1) for part in parts], dim=1)
@@ -119,6 +129,7 @@ class Sums(nn.Module):
             x.amin(1),
             x.std(1),
             x.var(2, correction=0),
+            *torch.var_mean(x, 2),
             x.prod(1),
         ]
         parts += [
@@ -201,6 +212,8 @@ class Wholes(nn.Module):
             x.bool() | (y[:, :1] > 0),
             y.to(torch.uint8),
             x.sign(),
+            (x > 0) * (y[:, :1] > 0),
+            (x > 0) + (y[:, :1] > 0),
         ]
         parts += [F.one_hot(x[:, 0].clamp(0, 4), 5), right + right, x.float().round().to(torch.int32), x.bool() ^ True]
         parts += [torch.arange(3).expand(x.shape[0], 3), x.to(torch.float64) / 7]

@@ -108,6 +108,16 @@ def test_random_networks(widths: list[int], names: list[str], seed: int, tmp_pat
         require_same(loaded(graph, target_id, tmp_path)(feeds), made.compute(feeds))
 
 
+def test_the_number_of_a_row_is_known_to_no_program() -> None:
+    class Counts(nn.Module):
+        def forward(self, obs: torch.Tensor) -> torch.Tensor:
+            return obs + 1e-9 * torch.arange(obs.shape[0])[:, None]
+
+    with captured(), pytest.raises(UnsupportedModuleError, match="framework") as caught:
+        program_of(Example(Counts().eval(), unbounded(4), unbounded(4)).traced())
+    assert "counted off" in caught.value.found
+
+
 class Inner(nn.Module):
     """Applies one function, somewhere inside."""
 

@@ -21,7 +21,7 @@ from rlpipe.exporters.graph import ExportGraph, export_graph
 from rlpipe.exporters.signature import Signature, TensorSpec
 from rlpipe.exporters.targets import c99 as target
 from rlpipe.snapshot.spaces import Dict
-from tests.conformance.target_suite import ESSENTIALS, TargetSuite, Written
+from tests.conformance.target_suite import CASES, ESSENTIALS, TargetSuite, Written
 from tests.exporters.graphs import EXAMPLES, Example, unbounded
 
 Array = np.ndarray[Any, Any]
@@ -33,19 +33,34 @@ PREFIX = "policy_0123456789ab"
 REPLAY = """
 #include "policy.h"
 #include <stdio.h>
+#include <string.h>
+#define COUNT(SIDE) PREFIX_upper_##SIDE
+static size_t bytes(const PREFIX_tensor *t)
+{
+    const char *digits = t->dtype + strcspn(t->dtype, "0123456789");
+    return (size_t)t->size * (strncmp(digits, "64", 2) == 0 ? 8 : strncmp(digits, "32", 2) == 0 ? 4 : 1);
+}
 int main(void)
 {
     static PREFIX_state state;
-    PREFIX_input input;
-    PREFIX_output output;
+    static PREFIX_input input;
+    static PREFIX_output output;
     PREFIX_init(&state);
-    while (fread(&input, sizeof input, 1, stdin) == 1) {
+    for (;;) {
+        for (int i = 0; i < COUNT(INPUTS); ++i) {
+            const PREFIX_tensor *t = &PREFIX_input_table[i];
+            if (fread((t->kept ? (char *)&state : (char *)&input) + t->offset, bytes(t), 1, stdin) != 1)
+                return 0;
+        }
         PREFIX_step(&state, &input, &output);
-        fwrite(&output, sizeof output, 1, stdout);
+        for (int i = 0; i < COUNT(OUTPUTS); ++i) {
+            const PREFIX_tensor *t = &PREFIX_output_table[i];
+            fwrite((t->kept ? (char *)&state : (char *)&output) + t->offset, bytes(t), 1, stdout);
+        }
     }
-    return 0;
 }
 """
+"""Reads the inputs of a step one after the other, writes its outputs in the same way, by the tables alone."""
 
 
 def run(*command: object, data: bytes = b"", folder: Path | None = None) -> bytes:
@@ -54,11 +69,9 @@ def run(*command: object, data: bytes = b"", folder: Path | None = None) -> byte
     return done.stdout
 
 
-def struct(specs: Any) -> np.dtype[Any]:
-    """A struct of the header, as numpy lays it out like C."""
-    names = [re.sub(r"\W", "_", spec.name) for spec in specs]
-    fields = [(name, spec.dtype, spec.shape or (1,)) for name, spec in zip(names, specs, strict=True)]
-    return np.dtype(fields, align=True)
+def rows_of(specs: Any) -> np.dtype[Any]:
+    """The tensors of one step, one after the other."""
+    return np.dtype([(spec.name, spec.dtype, spec.shape) for spec in specs])
 
 
 class TestC99(TargetSuite):
@@ -68,15 +81,15 @@ class TestC99(TargetSuite):
         folder = file.parent.with_suffix(".replay")
         folder.mkdir(exist_ok=True)
         if not (folder / "replay").exists():
-            (folder / "replay.c").write_text(REPLAY.replace("PREFIX", PREFIX))
+            text = REPLAY.replace("PREFIX_upper", PREFIX.upper()).replace("PREFIX", PREFIX)
+            (folder / "replay.c").write_text(text)
             run(*C99, "-O2", f"-I{file.parent}", folder / "replay.c", file, "-lm", "-o", folder / "replay")
-        signature = next(make().signature for name, make in EXAMPLES.items() if file.parent.name.startswith(name))
-        given = np.zeros(len(next(iter(feeds.values()))), struct(signature.inputs))
+        signature = next(make().signature for name, make in CASES.items() if re.match(rf"{name}\d", file.parent.name))
+        given = np.zeros(len(next(iter(feeds.values()))), rows_of(signature.inputs))
         for spec in signature.inputs:
-            given[re.sub(r"\W", "_", spec.name)] = feeds[spec.name].reshape(len(given), *(spec.shape or (1,)))
-        found = np.frombuffer(run(folder / "replay", data=given.tobytes()), struct(signature.outputs))
-        named = {spec.name: found[re.sub(r"\W", "_", spec.name)] for spec in signature.outputs}
-        return {spec.name: named[spec.name].reshape(len(given), *spec.shape) for spec in signature.outputs}
+            given[spec.name] = feeds[spec.name]
+        found = np.frombuffer(run(folder / "replay", data=given.tobytes()), rows_of(signature.outputs))
+        return {spec.name: found[spec.name] for spec in signature.outputs}
 
     def essentials(self, file: Path) -> dict[str, str]:
         (text,) = re.findall(r"^/\* essentials: (.*) \*/$", file.read_text(encoding="ascii"), re.MULTILINE)
@@ -106,7 +119,7 @@ class TestC99(TargetSuite):
         run(*C99, "-O2", "-c", written.file, "-o", tmp_path / "policy.o")
         symbols = [line.split()[-2:] for line in run("nm", tmp_path / "policy.o").decode().splitlines()]
         needed = {name for kind, name in symbols if kind == "U"}
-        maths = {"tanhf", "memcpy", "memmove", "memset", "_GLOBAL_OFFSET_TABLE_"}
+        maths = {"tanhf", "expf", "logf", "memcpy", "memmove", "memset", "_GLOBAL_OFFSET_TABLE_"}
         assert needed <= maths
         assert {kind.upper() for kind, _ in symbols} <= {"U", "T", "R"}
         assert all(name.startswith(PREFIX) for kind, name in symbols if kind in "TRDB")

@@ -11,8 +11,8 @@ from rlpipe.exporters.program.call import Call, Rule
 
 # fmt: off
 _SAME_UNARY = (
-    "abs", "atan", "ceil", "cos", "erf", "exp", "expm1", "floor", "log", "log1p", "neg", "sigmoid", "sign", "sin",
-    "sqrt", "tanh", "trunc",
+    "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "erf", "exp", "exp2", "expm1",
+    "floor", "log", "log10", "log1p", "log2", "neg", "sigmoid", "sign", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
 )
 # fmt: on
 _BINARY = {

@@ -124,8 +124,66 @@ def _embedded(b: Builder, call: Call) -> Value:
     return _taken(b, call["weight"], 0, call["indices"], call.shape)
 
 
+def _gathered(b: Builder, call: Call) -> Value:
+    """For each place an entry of its own; the indices may leave out the ends of the other axes."""
+    x, indices, axis = call["self"], call["index"], call["dim"] % max(1, len(call["self"].shape))
+    for other, size in enumerate(indices.shape):
+        if other != axis and size != x.shape[other]:
+            x = b.slice(x, other, 0, size)
+    return b.emit("gather", [x, b.cast(indices, "int64")], x.dtype, indices.shape, {"axis": axis})
+
+
+def _one_of_each_row(b: Builder, call: Call) -> Value:
+    """x[arange(batch), indices]."""
+    x, indices = call["self"], call["indices"][1]
+    shape = (x.shape[0], 1, *x.shape[2:])
+    column = b.reshape(b.cast(indices, "int64"), (indices.shape[0], *(1 for _ in shape[1:])))
+    return b.reshape(b.emit("gather", [x, b.broadcast(column, shape)], x.dtype, shape, {"axis": 1}), call.shape)
+
+
+def _counted(b: Builder, call: Call) -> Value:
+    """The numbers of the rows; fixed ones are constants before they come here."""
+    if call.shape != (-1,) or (call.arguments.get("start") or 0) != 0 or call.arguments.get("step", 1) != 1:
+        raise UnsupportedError("numbers that are counted off as far as the batch is large")
+    return b.rows(call.dtype)
+
+
+def _scattered(b: Builder, call: Call) -> Value:
+    """One entry of each row of an axis becomes a number."""
+    x, indices, axis = call["self"], call["index"], call["dim"] % len(call["self"].shape)
+    others = [size for other, size in enumerate(x.shape) if other != axis]
+    if indices.shape[axis] != 1 or x.shape[axis] < 0 or [*indices.shape[:axis], *indices.shape[axis + 1 :]] != others:
+        raise UnsupportedError("scattering more than one entry along an axis")
+    places = b.constant(range(x.shape[axis]), "int64")
+    places = b.reshape(places, tuple(-1 if other == axis else 1 for other in range(len(x.shape))))
+    hit = b.elementwise("eq", b.cast(indices, "int64"), b.constant(places.data, "int64"))
+    return b.elementwise("where", hit, b.constant(call["value"], x.dtype), x)
+
+
+def _overwritten(b: Builder, call: Call) -> Value:
+    """x with some entries of an axis replaced: y[:, 2:4] = z."""
+    x, source, axis = call["self"], call["src"], call["dim"] % len(call["self"].shape)
+    size = x.shape[axis]
+    if size < 0 or call.arguments.get("step", 1) != 1:
+        raise UnsupportedError("some rows of the batch, or every other entry, are overwritten")
+    if "index" in call.arguments:
+        start = call["index"] % size
+        stop = start + 1
+        source = b.reshape(source, (*x.shape[:axis], 1, *x.shape[axis + 1 :]))
+    else:
+        start, stop, _ = slice(call["start"], call["end"]).indices(size)
+    parts = [b.slice(x, axis, 0, start), source, b.slice(x, axis, stop, size)]
+    return b.concat([part for part in parts if part.shape[axis]], axis)
+
+
+def _copied(b: Builder, call: Call) -> Value:
+    return b.broadcast(b.cast(call["src"], call.dtype), call.shape)
+
+
 def _indexed(b: Builder, call: Call) -> Value:
     given = [(axis, index) for axis, index in enumerate(call["indices"]) if index is not None]
+    if [axis for axis, _ in given] == [0, 1] and b.is_rows(given[0][1]) and given[1][1].dtype != "bool":
+        return _one_of_each_row(b, call)
     if len(given) != 1 or given[0][1].dtype == "bool":
         raise UnsupportedError("indexing with several tensors or with a mask")
     return _taken(b, call["self"], *given[0], call.shape)
@@ -187,6 +245,11 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "index_select.default": _index_selected,
         "embedding.default": _embedded,
         "index.Tensor": _indexed,
+        "gather.default": _gathered,
+        "arange.start_step": _counted,
+        "scatter.value": _scattered,
+        "copy.default": _copied,
+        **_names(_overwritten, "slice_scatter.default", "select_scatter.default"),
         "flip.default": _flipped,
         "constant_pad_nd.default": _padded,
     }

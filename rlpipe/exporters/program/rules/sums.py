@@ -167,6 +167,11 @@ def _variance(b: Builder, call: Call) -> Value:
     return mean_of(b, b.elementwise("mul", centred, centred), axes, keep=call["keepdim"], less=less)
 
 
+def _variance_and_mean(b: Builder, call: Call) -> list[Value]:
+    x = call["self"]
+    return [_variance(b, call), mean_of(b, x, _axes(x, call["dim"]), keep=call["keepdim"])]
+
+
 def _normal(b: Builder, x: Value, axes: Sequence[int], eps: float) -> Value:
     """With a mean of 0 and a variance of 1 over some axes."""
     _, centred = _centred(b, x, axes)
@@ -240,6 +245,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "_softmax.default": _softmax,
         "_log_softmax.default": _log_softmax,
         "var.correction": _variance,
+        "var_mean.correction": _variance_and_mean,
         **{
             f"{name}.{form}": reduction(name) for name in ("amax", "amin", "sum") for form in ("default", "dim_IntList")
         },

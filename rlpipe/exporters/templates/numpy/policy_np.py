@@ -155,9 +155,10 @@ def choice(function):
 
 
 PLAIN = {
-    **{kind: getattr(np, kind) for kind in "abs ceil cos exp expm1 floor log log1p sin sqrt tanh trunc".split()},
-    **{kind: getattr(np, kind) for kind in "add fmod maximum minimum where matmul".split()},
-    **{"neg": np.negative, "not": np.logical_not, "round": np.rint, "atan": np.arctan, "atan2": np.arctan2},
+    **{kind: getattr(np, kind) for kind in "abs ceil cos cosh exp exp2 expm1 floor log log10 log1p log2 sin".split()},
+    **{kind: getattr(np, kind) for kind in "sinh sqrt tan tanh trunc add fmod maximum minimum where matmul".split()},
+    **{f"a{kind}": getattr(np, f"arc{kind}") for kind in "cos cosh sin sinh tan tan2 tanh".split()},
+    **{"neg": np.negative, "not": np.logical_not, "round": np.rint},
     **{"sub": np.subtract, "mul": np.multiply, "div": np.divide, "pow": np.power},
     **{"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor},
     **{"eq": np.equal, "ne": np.not_equal, "ge": np.greater_equal, "gt": np.greater},
@@ -174,6 +175,7 @@ WITH_ATTRIBUTES = {
     "slice": slicer,
     "concat": lambda axis: lambda *parts: np.concatenate(parts, axis),
     "take": lambda axis: lambda x, indices: np.take(x, indices, axis),
+    "gather": lambda axis: lambda x, indices: np.take_along_axis(x, indices, axis),
     "conv": conv,
     "max_pool": max_pool,
     **{kind: reduction(getattr(np, kind)) for kind in "amax amin any prod sum".split()},

@@ -1,0 +1,92 @@
+"""From what torch writes to what belongs into an ONNX file: the computation, the names, the essentials, nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+BATCH = "batch"
+_ANY_SIZE = 1 << 30
+
+
+def folded(model: Any) -> None:
+    """Compute what hangs on constants alone; weights that torch cuts and joins become plain initializers.
+
+    Args:
+        model: An `onnx_ir.Model`, changed in place.
+    """
+    from onnxscript import optimizer
+
+    optimizer.fold_constants(
+        model, onnx_shape_inference=False, input_size_limit=_ANY_SIZE, output_size_limit=_ANY_SIZE
+    )
+    optimizer.remove_unused_nodes(model)
+
+
+def clean(model: Any, essentials: Mapping[str, str]) -> None:
+    """Leave the computation, the names and the essentials; file names, source lines and traces go."""
+    from onnx import helper
+
+    graphs = [model.graph, *model.functions]
+    for part in graphs:
+        for item in [part, *part.node, *part.value_info, *getattr(part, "initializer", ())]:
+            item.ClearField("metadata_props")
+            item.ClearField("doc_string")
+    for item in [*model.graph.input, *model.graph.output]:
+        item.ClearField("metadata_props")
+        item.ClearField("doc_string")
+    model.ClearField("doc_string")
+    model.ClearField("metadata_props")
+    # The dimensions inside are derived ones, named after torch's own symbol; any reader can infer them again.
+    model.graph.ClearField("value_info")
+    model.graph.name = "policy"
+    _name_batch(model)
+    _without_choices_of_switches(model)
+    model.ir_version = helper.find_min_ir_version_for(list(model.opset_import))
+    helper.set_model_props(model, dict(sorted(essentials.items())))
+
+
+def _name_batch(model: Any) -> None:
+    """Call the one symbol of the inputs "batch" wherever it stands alone."""
+    tensors = [item.type.tensor_type for item in [*model.graph.input, *model.graph.output]]
+    symbols = {tensor.shape.dim[0].dim_param for tensor in tensors if tensor.shape.dim}
+    for tensor in tensors:
+        for dimension in tensor.shape.dim:
+            if len(symbols) == 1 and dimension.dim_param in symbols:
+                dimension.dim_param = BATCH
+
+
+def _without_choices_of_switches(model: Any) -> None:
+    """Write `where` of booleans as (c and x) or (not c and y): ONNX Runtime has no kernel for it."""
+    from onnx import TensorProto
+
+    types = _types(model)
+    nodes: list[Any] = []
+    for node in model.graph.node:
+        is_switch = node.op_type == "Where" and types.get(node.output[0]) == TensorProto.BOOL
+        nodes.extend(_switched(node) if is_switch else [node])
+    copies = [type(node).FromString(node.SerializeToString()) for node in nodes]
+    model.graph.ClearField("node")
+    model.graph.node.extend(copies)
+
+
+def _switched(node: Any) -> list[Any]:
+    from onnx import helper
+
+    (condition, x, y), (result,) = node.input, node.output
+    names = {part: f"{result}_{part}" for part in ("first", "otherwise", "second")}
+    return [
+        helper.make_node("And", [condition, x], [names["first"]]),
+        helper.make_node("Not", [condition], [names["otherwise"]]),
+        helper.make_node("And", [names["otherwise"], y], [names["second"]]),
+        helper.make_node("Or", [names["first"], names["second"]], [result]),
+    ]
+
+
+def _types(model: Any) -> dict[str, int]:
+    """Name of a value -> its type, as far as it can be inferred."""
+    import onnx
+
+    graph = onnx.shape_inference.infer_shapes(model).graph
+    values = [*graph.input, *graph.output, *graph.value_info]
+    return {value.name: value.type.tensor_type.elem_type for value in values}
