@@ -225,7 +225,7 @@ def directories(folder: Path) -> Iterator[Path]:
 def _insisted(path: Path, kind: str) -> str:
     if not path.exists():
         raise _nothing_there(path)
-    if path.is_dir() and not isinstance(importers.resolve(kind), importers.FolderImporter):
+    if not isinstance(importers.resolve(kind), importers.FolderImporter) and path.is_dir():
         expected, found = f"a file of {kind}", "a directory"
         raise ForeignFormatError(f"{path} is no file", expected=expected, found=found, fix="source=auto")
     return kind

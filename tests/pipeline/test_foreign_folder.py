@@ -15,13 +15,20 @@ import rlpipe
 from rlpipe.checkpoint.restore import build
 from rlpipe.errors import CheckpointNotFoundError, ConfigError, ForeignFormatError, IdError, SelectionError
 from rlpipe.pipeline.locate import locate_path, recognise
-from rlpipe.pipeline.settings import CheckpointSettings, SelectSettings, SourceSettings
+from rlpipe.pipeline.settings import BaseSettings, CheckpointSettings, SelectSettings, SourceSettings
 from rlpipe.pipeline.sources import foreign_source
 from rlpipe.policies.policy import Policy
 from tests.importers.rllib_folders import CONNECTORS, GOLDEN, MODULES, copied, known, module
 from tests.pipeline.checkpoints import Runner
 
 PAIR = str(GOLDEN / "pair")
+
+
+def policies_in(path: str) -> dict[str, Policy]:
+    """The policies of a checkpoint that was written."""
+    found = Policy.from_checkpoint(path)
+    assert isinstance(found, dict)
+    return found
 
 
 def test_a_checkpoint_of_rllib_is_recognised_wherever_it_is_entered(tmp_path: Path) -> None:
@@ -50,7 +57,7 @@ def test_a_manifest_wins_over_the_files_beside_it_and_the_others_are_named(
 
 def test_saved_policies_act_as_rllib_did(run_task: Runner) -> None:
     run_task("save", source=SourceSettings(path=PAIR), checkpoint=CheckpointSettings(path="out"))
-    for name, policy in Policy.from_checkpoint("out").items():
+    for name, policy in policies_in("out").items():
         observations, actions = known("pair", name)
         reach = 1e-6 * max(1.0, float(np.ptp(actions)))
         np.testing.assert_allclose(policy.compute_actions(observations), actions, rtol=0, atol=reach)
@@ -80,7 +87,7 @@ def test_ids_that_no_checkpoint_can_have_end_in_a_line_that_renames_them(run_tas
     assert caught.value.fix == "add 'rename={left hand: left_hand}'"
     assert "'rename={left hand: left_hand}'" in " ".join(run_task("info", source=source).warnings)
     run_task("save", source=source, rename={"left hand": "left_hand"}, checkpoint=CheckpointSettings(path="out"))
-    assert sorted(Policy.from_checkpoint("out")) == ["größe", "left_hand"]
+    assert sorted(policies_in("out")) == ["größe", "left_hand"]
 
 
 def test_info_says_what_there_is_even_where_a_policy_cannot_be_imported(run_task: Runner, tmp_path: Path) -> None:
@@ -106,7 +113,7 @@ def test_info_of_a_component_without_policies(run_task: Runner) -> None:
 def test_a_policy_s_directory_takes_an_id_and_others_do_not(run_task: Runner) -> None:
     alone = SourceSettings(path=str(module("pair", "p_left")), policy_id="walker")
     run_task("save", source=alone, checkpoint=CheckpointSettings(path="out"))
-    assert list(Policy.from_checkpoint("out")) == ["walker"]
+    assert list(policies_in("out")) == ["walker"]
     with pytest.raises(ConfigError, match=r"source\.policy_id"):
         run_task("info", source=SourceSettings(path=PAIR, policy_id="walker"))
 
@@ -115,9 +122,9 @@ def test_every_task_takes_a_directory(run_task: Runner, checkpoint: Path) -> Non
     source = SourceSettings(path=PAIR)
     assert run_task("restore", source=source).ok
     assert run_task("verify", source=source).ok
-    assert run_task("diff", source=source, base=rlpipe_base(PAIR)).ok
+    assert run_task("diff", source=source, base=BaseSettings(path=PAIR)).ok
     select = SelectSettings(policy_ids=("p_left",))
-    base = rlpipe_base(str(checkpoint))
+    base = BaseSettings(path=str(checkpoint), on_mismatch="replace")
     run_task(
         "subset_restore",
         source=source,
@@ -126,13 +133,7 @@ def test_every_task_takes_a_directory(run_task: Runner, checkpoint: Path) -> Non
         rename={"p_left": "p0"},
         checkpoint=CheckpointSettings(path="merged"),
     )
-    assert Policy.from_checkpoint("merged")["p0"].metadata["source"]["library"] == "rllib"
-
-
-def rlpipe_base(path: str) -> Any:
-    from rlpipe.pipeline.settings import BaseSettings
-
-    return BaseSettings(path=path, on_mismatch="replace")
+    assert policies_in("merged")["p0"].metadata["source"]["library"] == "rllib"
 
 
 def test_exported_artifacts_act_as_rllib_did(tmp_path: Path) -> None:
