@@ -44,6 +44,7 @@ def save(  # noqa: PLR0913 - each setting of the task by its name
     rename: Mapping[str, str] | None = None,
     normalizer: str = "auto",
     policy_id: str | None = None,
+    hints: Mapping[str, Any] | None = None,
     trust: Sequence[str] = (),
 ) -> SaveReport:
     """Write what is chosen of a source as a checkpoint: import, convert, slim.
@@ -60,6 +61,7 @@ def save(  # noqa: PLR0913 - each setting of the task by its name
         rename: Policy id in the source -> id in the checkpoint.
         normalizer: "auto", "none" or the path of a statistics file, for model files.
         policy_id: Id for a policy that comes alone.
+        hints: What a model file cannot tell, such as ``{"activation": "elu"}``: further options of its importer.
         trust: Patterns of class paths that may be imported beside rlpipe's.
 
     Raises:
@@ -71,7 +73,7 @@ def save(  # noqa: PLR0913 - each setting of the task by its name
     if_exists = _choice("if_exists", if_exists, among=("error", "replace"))
     settings = RunSettings(
         task="save",
-        source=_source(source, normalizer, policy_id),
+        source=_source(source, normalizer, policy_id, hints),
         checkpoint=CheckpointSettings(backend=backend, path=os.fspath(path), if_exists=if_exists),
         select=_select(policy_ids, roles),
         rename=_rename(rename),
@@ -88,6 +90,7 @@ def restore(
     roles: Roles | None = None,
     normalizer: str = "auto",
     policy_id: str | None = None,
+    hints: Mapping[str, Any] | None = None,
     trust: Sequence[str] = (),
 ) -> RestoreReport:
     """Build the policies of a source on a device and try them; they are in the report's ``policies``, by id.
@@ -99,6 +102,7 @@ def restore(
         roles: ``["inference"]`` reads and builds only what acts.
         normalizer: See `save`.
         policy_id: See `save`.
+        hints: See `save`.
         trust: See `save`.
 
     Raises:
@@ -109,7 +113,7 @@ def restore(
 
     settings = RunSettings(
         task="restore",
-        source=_source(source, normalizer, policy_id),
+        source=_source(source, normalizer, policy_id, hints),
         select=_select(policy_ids, roles),
         restore=RestoreSettings(device=device),
         trust=_trust(trust),
@@ -117,7 +121,7 @@ def restore(
     return task.run(settings, progress=NoProgress())
 
 
-def export(
+def export(  # noqa: PLR0913 - as in `save`
     source: Path,
     path: Path,
     *,
@@ -126,6 +130,7 @@ def export(
     env: str | None = None,
     normalizer: str = "auto",
     policy_id: str | None = None,
+    hints: Mapping[str, Any] | None = None,
     trust: Sequence[str] = (),
 ) -> ExportTaskReport:
     """Export the policies of a source to verified artifacts; a target that fails is a row of the report, not an error.
@@ -138,6 +143,7 @@ def export(
         env: A gymnasium id, to check the artifacts on observations met there; None: the recorded one.
         normalizer: See `save`.
         policy_id: See `save`.
+        hints: See `save`.
         trust: See `save`.
 
     Raises:
@@ -147,7 +153,7 @@ def export(
 
     settings = RunSettings(
         task="export",
-        source=_source(source, normalizer, policy_id),
+        source=_source(source, normalizer, policy_id, hints),
         select=_select(policy_ids, None),
         export=ExportSettings(targets=_targets(targets)),
         artifact_path=os.fspath(path),
@@ -183,7 +189,12 @@ def verify(source: Path, *, policy_ids: Sequence[str] | None = None, trust: Sequ
 
 
 def get_checkpoint_info(
-    source: Path, *, policy_ids: Sequence[str] | None = None, normalizer: str = "auto", policy_id: str | None = None
+    source: Path,
+    *,
+    policy_ids: Sequence[str] | None = None,
+    normalizer: str = "auto",
+    policy_id: str | None = None,
+    hints: Mapping[str, Any] | None = None,
 ) -> Report:
     """What is in a checkpoint, component directory, model file or artifact folder; no torch, no array file.
 
@@ -194,20 +205,27 @@ def get_checkpoint_info(
         policy_ids: Ids or globs; None: all.
         normalizer: See `save`.
         policy_id: See `save`.
+        hints: See `save`.
 
     Raises:
         RlpipeError: There is nothing there, or it cannot be read.
     """
     from rlpipe.pipeline.tasks import info as task
 
-    settings = RunSettings(task="info", source=_source(source, normalizer, policy_id), select=_select(policy_ids, None))
+    found = _source(source, normalizer, policy_id, hints)
+    settings = RunSettings(task="info", source=found, select=_select(policy_ids, None))
     return task.run(settings, progress=NoProgress())
 
 
-def _source(source: Path, normalizer: str, policy_id: str | None) -> SourceSettings:
+def _source(source: Path, normalizer: str, policy_id: str | None, hints: Mapping[str, Any] | None) -> SourceSettings:
     if policy_id is not None:
         validate_policy_id(policy_id)
-    return SourceSettings(path=os.fspath(source), normalizer=os.fspath(normalizer), policy_id=policy_id)
+    return SourceSettings(
+        path=os.fspath(source),
+        normalizer=os.fspath(normalizer),
+        policy_id=policy_id,
+        hints={name: tuple(value) if isinstance(value, list) else value for name, value in (hints or {}).items()},
+    )
 
 
 def _select(policy_ids: Sequence[str] | None, roles: Roles | None) -> SelectSettings:
