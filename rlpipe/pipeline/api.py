@@ -48,7 +48,7 @@ def save(  # noqa: PLR0913 - each setting of the task by its name
     rename: Mapping[str, str] | None = None,
     normalizer: str = "auto",
     policy_id: str | None = None,
-    filter_agent: Mapping[str, str] | None = None,
+    hints: Mapping[str, Any] | None = None,
     trust: Sequence[str] = (),
 ) -> SaveReport:
     """Write what is chosen of a source as a checkpoint: import, convert, slim.
@@ -66,7 +66,7 @@ def save(  # noqa: PLR0913 - each setting of the task by its name
         rename: Policy id in the source -> id in the checkpoint.
         normalizer: "auto", "none" or the path of a statistics file, for model files.
         policy_id: Id for a policy that comes alone.
-        filter_agent: Policy id -> agent whose statistics of observations it sees through, for checkpoints of several.
+        hints: What a model file cannot tell, such as ``{"activation": "elu"}``: further options of its importer.
         trust: Patterns of class paths that may be imported beside rlpipe's.
 
     Raises:
@@ -79,7 +79,7 @@ def save(  # noqa: PLR0913 - each setting of the task by its name
     durability = _choice("durability", durability, among=("fsync", "none"))
     settings = RunSettings(
         task="save",
-        source=_source(source, normalizer, policy_id, filter_agent),
+        source=_source(source, normalizer, policy_id, hints),
         checkpoint=CheckpointSettings(
             backend=backend, path=os.fspath(path), if_exists=if_exists, durability=durability
         ),
@@ -98,7 +98,7 @@ def restore(
     roles: Roles | None = None,
     normalizer: str = "auto",
     policy_id: str | None = None,
-    filter_agent: Mapping[str, str] | None = None,
+    hints: Mapping[str, Any] | None = None,
     trust: Sequence[str] = (),
 ) -> RestoreReport:
     """Build the policies of a source on a device and try them; they are in the report's ``policies``, by id.
@@ -110,7 +110,7 @@ def restore(
         roles: ``["inference"]`` reads and builds only what acts.
         normalizer: See `save`.
         policy_id: See `save`.
-        filter_agent: See `save`.
+        hints: See `save`.
         trust: See `save`.
 
     Raises:
@@ -121,7 +121,7 @@ def restore(
 
     settings = RunSettings(
         task="restore",
-        source=_source(source, normalizer, policy_id, filter_agent),
+        source=_source(source, normalizer, policy_id, hints),
         select=_select(policy_ids, roles),
         restore=RestoreSettings(device=device),
         trust=_trust(trust),
@@ -129,7 +129,7 @@ def restore(
     return task.run(settings, progress=NoProgress())
 
 
-def export(  # noqa: PLR0913 - each setting of the task by its name
+def export(  # noqa: PLR0913 - as in `save`
     source: Path,
     path: Path,
     *,
@@ -138,7 +138,7 @@ def export(  # noqa: PLR0913 - each setting of the task by its name
     env: str | None = None,
     normalizer: str = "auto",
     policy_id: str | None = None,
-    filter_agent: Mapping[str, str] | None = None,
+    hints: Mapping[str, Any] | None = None,
     trust: Sequence[str] = (),
 ) -> ExportTaskReport:
     """Export the policies of a source to verified artifacts; a target that fails is a row of the report, not an error.
@@ -151,7 +151,7 @@ def export(  # noqa: PLR0913 - each setting of the task by its name
         env: A gymnasium id, to check the artifacts on observations met there; None: the recorded one.
         normalizer: See `save`.
         policy_id: See `save`.
-        filter_agent: See `save`.
+        hints: See `save`.
         trust: See `save`.
 
     Raises:
@@ -161,7 +161,7 @@ def export(  # noqa: PLR0913 - each setting of the task by its name
 
     settings = RunSettings(
         task="export",
-        source=_source(source, normalizer, policy_id, filter_agent),
+        source=_source(source, normalizer, policy_id, hints),
         select=_select(policy_ids, None),
         export=ExportSettings(targets=_targets(targets)),
         artifact_path=os.fspath(path),
@@ -211,7 +211,7 @@ def get_checkpoint_info(
     policy_ids: Sequence[str] | None = None,
     normalizer: str = "auto",
     policy_id: str | None = None,
-    filter_agent: Mapping[str, str] | None = None,
+    hints: Mapping[str, Any] | None = None,
 ) -> Report:
     """What is in a checkpoint, component directory, model file or artifact folder, rlpipe's or a trainer's; no torch.
 
@@ -222,16 +222,15 @@ def get_checkpoint_info(
         policy_ids: Ids or globs; None: all.
         normalizer: See `save`.
         policy_id: See `save`.
-        filter_agent: See `save`.
+        hints: See `save`.
 
     Raises:
         RlpipeError: There is nothing there, or it cannot be read.
     """
     from rlpipe.pipeline.tasks import info as task
 
-    settings = RunSettings(
-        task="info", source=_source(source, normalizer, policy_id, filter_agent), select=_select(policy_ids, None)
-    )
+    found = _source(source, normalizer, policy_id, hints)
+    settings = RunSettings(task="info", source=found, select=_select(policy_ids, None))
     return task.run(settings, progress=NoProgress())
 
 
@@ -239,16 +238,14 @@ def _sha256(value: str | None) -> str | None:
     return value if value in (None, SHOW) else require_sha256(value)
 
 
-def _source(
-    source: Path, normalizer: str, policy_id: str | None, filter_agent: Mapping[str, str] | None
-) -> SourceSettings:
+def _source(source: Path, normalizer: str, policy_id: str | None, hints: Mapping[str, Any] | None) -> SourceSettings:
     if policy_id is not None:
         validate_policy_id(policy_id)
     return SourceSettings(
         path=os.fspath(source),
         normalizer=os.fspath(normalizer),
         policy_id=policy_id,
-        hints={"filter_agent": dict(filter_agent)} if filter_agent else {},
+        hints={name: tuple(value) if isinstance(value, list) else value for name, value in (hints or {}).items()},
     )
 
 

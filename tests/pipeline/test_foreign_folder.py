@@ -143,9 +143,9 @@ def test_exported_artifacts_act_as_rllib_did(tmp_path: Path) -> None:
 
 def test_an_agent_is_handed_to_the_importer() -> None:
     with pytest.raises(ForeignFormatError, match="p_center"):
-        rlpipe.restore(PAIR, filter_agent={"p_center": "left"})
+        rlpipe.restore(PAIR, hints={"filter_agent": {"p_center": "left"}})
     with pytest.raises(ConfigError, match=r"source\.filter_agent"):
-        rlpipe.restore(GOLDEN.parent / "sb3" / "dqn.zip", filter_agent={"p0": "left"})
+        rlpipe.restore(GOLDEN.parent / "sb3" / "dqn.zip", hints={"filter_agent": {"p0": "left"}})
 
 
 def test_a_source_reads_each_policy_once() -> None:

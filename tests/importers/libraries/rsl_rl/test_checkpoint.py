@@ -140,7 +140,7 @@ def test_deviations_below_the_least_are_raised_to_it(tmp_path: Path) -> None:
     assert np.isclose(found.snapshot.state["pi"]["log_std"][0], np.log(1e-6))
 
 
-def broken(part: str, name: str, value: Any) -> Callable[[Content], object]:
+def broken(part: str, name: object, value: Any) -> Callable[[Content], object]:
     return lambda content: content[part].update({name: value}) if value is not None else content[part].pop(name)
 
 
