@@ -95,6 +95,7 @@ class PolicyLearner(Checkpointable):
             self.optimizer.step(closure)  # type: ignore[arg-type]
         self._schedule(losses[0])
         self.step_count += 1
+        self.policy.metadata = {**self.policy.metadata, "trained": True}
         return float(losses[0])
 
     def _schedule(self, loss: torch.Tensor) -> None:

@@ -45,7 +45,10 @@ def identical_among(info: ComponentInfo, paths: Collection[str]) -> tuple[tuple[
 
 def _groups(above: ComponentInfo) -> Iterator[tuple[str, ...]]:
     found: dict[Weights, list[str]] = {}
-    for _, child in sorted(above.children.items()):
+    for name, child in sorted(above.children.items()):
+        # Runners have the same weights on purpose; policies side by side do not.
+        if name.endswith("_runner"):
+            continue
         if weights := _weights(child, ""):
             found.setdefault(weights, []).append(child.path)
     yield from (tuple(paths) for paths in found.values() if len(paths) > 1)

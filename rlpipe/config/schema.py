@@ -114,6 +114,7 @@ class RestoreConfig:
     """Where policies are restored to."""
 
     device: Any = "cpu"
+    on_shape: Any = "error"
 
 
 @dataclass

@@ -29,6 +29,7 @@ from rlpipe.pipeline.settings import (
     SelectSettings,
 )
 from rlpipe.snapshot.ids import validate_policy_id
+from rlpipe.snapshot.reshape import ON_SHAPE
 from rlpipe.snapshot.snapshot import Role
 
 Node = Mapping[str, Any]
@@ -134,7 +135,8 @@ def _restore(node: Node, findings: Findings) -> RestoreSettings:
     if not isinstance(device, str) or not _DEVICE.fullmatch(device):
         expected, fix = "a device such as cpu, meta, cuda or cuda:1", "write restore.device=cpu"
         findings.add("restore.device", expected=expected, found=described(device), fix=fix)
-    return RestoreSettings(device=device)
+    on_shape = choice("restore.on_shape", node["on_shape"], findings, among=ON_SHAPE)
+    return RestoreSettings(device=device, on_shape=on_shape)
 
 
 def _export(node: Node, findings: Findings, *, is_needed: bool) -> ExportSettings:

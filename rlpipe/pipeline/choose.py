@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
+from rlpipe.algorithms.learner_snapshot import COPIES, renamed_copies
 from rlpipe.errors import ConfigError, IdError, SelectionError
 from rlpipe.pipeline.lift import POLICIES, algorithm_of, container_of, policies_of
 from rlpipe.pipeline.settings import SelectSettings
@@ -64,7 +65,8 @@ def renamed(tree: Snapshot, names: Mapping[str, str]) -> Snapshot:
     _require_ids(ids)
     if not names:
         return tree
-    return rename(tree, KeyMap(components={below(POLICIES, old): new for old, new in names.items()}))
+    moved = rename(tree, KeyMap(components={below(POLICIES, old): new for old, new in names.items()}))
+    return renamed_copies(moved, names)
 
 
 def _one_of(old: str, known: Collection[str]) -> str:
@@ -137,8 +139,15 @@ def completed(tree: Snapshot, select: SelectSettings) -> Snapshot:
             found=f"select.roles={sorted(roles)}, select.keys={list(select.keys or ())}",
             fix="put the part into a base with task=subset_restore",
         )
-    # Without all policies, what is above them cannot be what it was: its own state may belong to the missing ones.
-    return _whole(tree if select.policy_ids is None else algorithm_of(container_of(policies_of(tree))))
+    if select.policy_ids is not None:
+        # Without all policies, what is above them cannot be what it was: its state may belong to the missing ones.
+        return _whole(algorithm_of(container_of(policies_of(tree))))
+    # What trains policies is nothing without its training entries.
+    return _whole(tree if "training" in roles or not tree.children.keys() & set(COPIES) else _policies_alone(tree))
+
+
+def _policies_alone(tree: Snapshot) -> Snapshot:
+    return algorithm_of(tree.children[POLICIES])
 
 
 def _whole(part: Snapshot) -> Snapshot:

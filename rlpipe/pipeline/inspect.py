@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from rlpipe.algorithms.learner_snapshot import COPIES
 from rlpipe.checkpoint.inspect import ArrayEntry, ComponentInfo
 from rlpipe.pipeline.described import identity
 from rlpipe.pipeline.lift import Kind, kind_of
@@ -99,6 +100,11 @@ class ComponentFacts:
     metadata: Mapping[str, Any]
 
     @property
+    def is_copy(self) -> bool:
+        """Whether it is a copy of a policy, or another part of what trains policies or lets them act."""
+        return self.path.partition("/")[0] in COPIES
+
+    @property
     def fingerprint(self) -> str:
         """The first digits of the inference hash."""
         return self.inference_hash[:FINGERPRINT_DIGITS]
@@ -177,7 +183,8 @@ def facts_of_snapshot(snapshot: Snapshot, *, name: str) -> tuple[ComponentFacts,
 
 def warnings_of(components: Iterable[ComponentFacts]) -> tuple[str, ...]:
     """What is worth a warning: policies that were never trained."""
-    return untrained(facts.name or "this policy" for facts in components if facts.metadata.get("trained") is False)
+    own = [facts for facts in components if not facts.is_copy]
+    return untrained(facts.name or "this policy" for facts in own if facts.metadata.get("trained") is False)
 
 
 def untrained(policy_ids: Iterable[str]) -> tuple[str, ...]:

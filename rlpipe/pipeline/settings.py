@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from rlpipe.checkpoint.choose import Goal
 from rlpipe.checkpoint.retention import Retention
 from rlpipe.exporters.labels import Labels
+from rlpipe.snapshot.reshape import OnShape
 
 if TYPE_CHECKING:
     from rlpipe.snapshot.spaces import Space
@@ -112,9 +113,16 @@ class SelectSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreSettings:
-    """``device``: ``cpu``, ``meta`` (keys and shapes only), ``cuda``, ``cuda:1``."""
+    """How policies are restored.
+
+    Attributes:
+        device: ``cpu``, ``meta`` (keys and shapes only), ``cuda``, ``cuda:1``.
+        on_shape: What ``subset_restore`` does with an array that has another shape in the base: refuse it, leave the
+            base's, or copy as much of it as both have.
+    """
 
     device: str = "cpu"
+    on_shape: OnShape = "error"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

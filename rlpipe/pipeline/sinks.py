@@ -51,7 +51,7 @@ class WrittenCheckpoint:
 
     def policies(self) -> tuple[ComponentFacts, ...]:
         """The policies in it."""
-        return tuple(facts for facts in self.components if facts.kind == "policy")
+        return tuple(facts for facts in self.components if facts.kind == "policy" and not facts.is_copy)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON."""

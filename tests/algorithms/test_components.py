@@ -66,6 +66,9 @@ class TestAlgorithms(ComponentSuite):
 
     @staticmethod
     def cases() -> list[Case]:
+        def learn(made: Any) -> None:
+            go(made, 1, n=10)
+
         runners = ("env_runner", "evaluation_runner")
         return [
             Case(

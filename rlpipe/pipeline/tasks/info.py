@@ -76,7 +76,7 @@ class InfoReport(Report):
 
     def tables(self) -> Sequence[RenderableType]:
         """The tree of components, then what each policy is, then the arrays where there is but one policy."""
-        shown = [facts for facts in self.components if facts.kind in ("policy", "module")]
+        shown = [facts for facts in self.components if facts.kind in ("policy", "module") and not facts.is_copy]
         parts: list[RenderableType] = [tables.facts(self._head())]
         parts += ["", _layout(self.layout)] if self.layout else []
         parts += ["", _tree(self.components)] if self.components else []

@@ -23,7 +23,7 @@ from rlpipe.snapshot.snapshot import Role, Snapshot, below
 if TYPE_CHECKING:
     from rlpipe.policies.policy import Policy
 
-USES = frozenset({"source", "checkpoint.path", "select", "restore", "trust"})
+USES = frozenset({"source", "checkpoint.path", "select", "restore.device", "trust"})
 META = "meta"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -13,7 +13,8 @@ from rlpipe.pipeline import tables
 from rlpipe.pipeline.built import built_source
 from rlpipe.pipeline.choose import renamed
 from rlpipe.pipeline.environment import with_policies
-from rlpipe.pipeline.inspect import warnings_of
+from rlpipe.pipeline.inspect import ComponentFacts, warnings_of
+from rlpipe.pipeline.learners import has_copies, kept_in_step, parts_of
 from rlpipe.pipeline.lift import POLICIES, policies_of
 from rlpipe.pipeline.live import spaces_of
 from rlpipe.pipeline.progress import Progress
@@ -22,9 +23,10 @@ from rlpipe.pipeline.settings import RunSettings, SelectSettings
 from rlpipe.pipeline.sinks import WrittenCheckpoint, write
 from rlpipe.pipeline.sources import Source, open_base, open_source, read_tree
 from rlpipe.snapshot.merge import merge
+from rlpipe.snapshot.reshape import reshaped
 from rlpipe.snapshot.snapshot import Snapshot, walk
 
-USES = frozenset({"source", "base", "checkpoint", "select", "rename", "algorithm", "env", "trust"})
+USES = frozenset({"source", "base", "checkpoint", "select", "rename", "restore.on_shape", "algorithm", "env", "trust"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +35,8 @@ class Placed:
 
     Attributes:
         path: Its path.
-        outcome: ``restored``: taken whole from the source. ``in part``: some entries. ``added``. ``kept``.
+        outcome: ``restored``: taken whole from the source. ``in part``: some entries. ``added``. ``kept``. ``in step``:
+            part of a learner or runner, brought in step with the policies.
         restored: Entries that come from the source.
         kept: Entries that are the base's.
         dropped: Entries of the base that the result lacks, since another spec took its place.
@@ -41,7 +44,7 @@ class Placed:
     """
 
     path: str
-    outcome: Literal["restored", "in part", "added", "kept"]
+    outcome: Literal["restored", "in part", "added", "kept", "in step"]
     restored: tuple[str, ...]
     kept: tuple[str, ...]
     dropped: tuple[str, ...]
@@ -121,17 +124,23 @@ def run(settings: RunSettings, *, progress: Progress) -> SubsetRestoreReport:
     patch = _policies_only(_able_to_stand(patch, base, settings.select), base)
     if settings.select.ties == "keep":
         require_whole_ties(base, patch)
+    fitted = reshaped(base, patch, settings.restore.on_shape)
+    patch = fitted.patch
     merged = _in_their_envs(merge(base, patch, on_mismatch=settings.base.on_mismatch), base)
+    notes: tuple[str, ...] = tuple(f"{key} was {text}" for key, text in fitted.changed.items())
+    if has_copies(merged):
+        merged, more = kept_in_step(merged, patch, fitted.changed, parts_of(source, settings.rename))
+        notes += more
     checkpoint = write(merged, settings)
     return SubsetRestoreReport(
         source=source.facts,
-        notes=(*source.report.confirmed, *checkpoint.notes),
+        notes=(*source.report.confirmed, *notes, *checkpoint.notes),
         warnings=(
             *(*source.notes, *base_source.notes),
             *(*warnings_of(checkpoint.components), *checkpoint.warnings),
         ),
         base=base_source.facts,
-        placed=_placed(base, patch, checkpoint),
+        placed=_placed(base, patch, merged, checkpoint),
         checkpoint=checkpoint,
     )
 
@@ -185,33 +194,33 @@ def _is_slimmer(part: Snapshot, base: Snapshot) -> bool:
     return is_slim and not was_slim and part.spec.identity() == base.spec.identity()
 
 
-def _placed(base: Snapshot, patch: Snapshot, checkpoint: WrittenCheckpoint) -> tuple[Placed, ...]:
-    before, taken = dict(walk(base)), dict(walk(patch))
+def _placed(base: Snapshot, patch: Snapshot, merged: Snapshot, checkpoint: WrittenCheckpoint) -> tuple[Placed, ...]:
+    before, taken, result = dict(walk(base)), dict(walk(patch)), dict(walk(merged))
     placed = []
     for facts in checkpoint.components:
         restored = set(taken[facts.path].roles) if facts.path in taken else set()
-        after = _keys_after(facts.path, before, taken)
+        after = set(result[facts.path].roles)
         if not after and facts.kind in ("algorithm", "container"):
             continue
-        kept = after - restored
-        is_new = facts.path not in before
-        outcome: Any = "added" if is_new else "kept" if not restored else "in part" if kept else "restored"
+        was = before.get(facts.path)
         placed.append(
             Placed(
                 path=facts.path,
-                outcome=outcome,
+                outcome=_outcome(facts, was, result[facts.path], restored),
                 restored=tuple(sorted(restored)),
-                kept=tuple(sorted(kept)),
-                dropped=tuple(sorted(set() if is_new else before[facts.path].roles.keys() - after)),
+                kept=tuple(sorted(after - restored)),
+                dropped=tuple(sorted(set() if was is None else was.roles.keys() - after)),
                 fingerprint=facts.fingerprint,
             )
         )
     return tuple(placed)
 
 
-def _keys_after(path: str, before: Mapping[str, Snapshot], taken: Mapping[str, Snapshot]) -> set[str]:
-    """The entries of a component of the result: a whole one takes the base's place, a part goes over it."""
-    patch = taken.get(path)
-    if patch is not None and patch.whole:
-        return set(patch.roles)
-    return set(before[path].roles)
+def _outcome(facts: ComponentFacts, was: Snapshot | None, now: Snapshot, restored: Collection[str]) -> Any:
+    if was is None:
+        return "added"
+    if facts.is_copy and now is not was:
+        return "in step"
+    if not restored:
+        return "kept"
+    return "in part" if now.roles.keys() - set(restored) else "restored"
