@@ -79,7 +79,7 @@ def export(graph: ExportGraph, path: Path, options: Options, essentials: Mapping
     path.write_bytes(model.SerializeToString(deterministic=True))
 
 
-def load(path: str) -> Step:
+def load(path: str) -> Step:  # noqa: C901 - its text alone goes where rlpipe is not
     """Open a file in ONNX Runtime on the CPU; what its profile renamed has the names of the signature again."""
     import json
 
