@@ -80,11 +80,12 @@ def _traced(module: nn.Module, signature: Signature, sample: Arrays) -> Exported
 
 
 def _batch_first(module: nn.Module, count: int) -> tuple[Any, ...]:
-    """The first dimension of every input is the batch; `*inputs` count as one argument that is a tuple."""
+    """The first dimension of every input is the batch; what goes into `*inputs` counts as one argument, a tuple."""
     batch = {0: Dim("batch", min=1, max=LARGEST_BATCH)}
     shapes = (batch,) * count
     kinds = [parameter.kind for parameter in inspect.signature(module.forward).parameters.values()]
-    return (shapes,) if inspect.Parameter.VAR_POSITIONAL in kinds else shapes
+    single = kinds.index(inspect.Parameter.VAR_POSITIONAL) if inspect.Parameter.VAR_POSITIONAL in kinds else count
+    return shapes if single == count else (*shapes[:single], shapes[single:])
 
 
 @contextmanager

@@ -83,7 +83,8 @@ def load(path: str) -> Step:
         with torch.no_grad():
             outputs = module(*(torch.tensor(arrays[name]) for name in names["inputs"]))
         outputs = (outputs,) if isinstance(outputs, torch.Tensor) else outputs
-        return {name: output.numpy() for name, output in zip(names["outputs"], outputs, strict=True)}
+        # Copies: a result may be an input or a weight seen in another way.
+        return {name: output.numpy().copy() for name, output in zip(names["outputs"], outputs, strict=True)}
 
     return step
 
