@@ -172,7 +172,9 @@ def _probed(target: Target, options: Any, preparation: Preparation, tolerance: T
 def _amended(row: TargetReport, status: LevelStatus, detail: str) -> tuple[Level, ...]:
     """The levels, with something added to the one about numbers."""
     return tuple(
-        replace(level, status=status, detail=f"{level.detail}; {detail}") if level.name == NUMBERS else level
+        replace(level, status=status, detail=f"{level.detail}; {detail}", facts={**level.facts, "bounds": detail})
+        if level.name == NUMBERS
+        else level
         for level in row.levels
     )
 
