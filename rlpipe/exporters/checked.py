@@ -13,7 +13,9 @@ def checked(step: Any, inputs: Any) -> Any:
         inputs: The inputs of the signature in `artifact.json`.
 
     Returns:
-        The same with a ValueError for wrong names, dtypes, shapes and batch sizes, and for NaN; nothing is cast.
+        The same with a ValueError for wrong names, dtypes, shapes and batch sizes, for NaN, and for
+        uniform noise that is not between 0 and 1; nothing is cast. A mask that allows nothing is taken: it counts as
+        one that allows everything.
     """
     import numpy as np
 
@@ -24,7 +26,11 @@ def checked(step: Any, inputs: Any) -> Any:
             return f"{expected}, got {type(array).__name__}"
         if array.dtype != dtype or array.ndim != len(shape) + 1 or array.shape[1:] != shape:
             return f"{expected}, got {array.dtype} {list(array.shape)}"
-        return f"{name}: NaN" if array.dtype.kind == "f" and bool(np.isnan(array).any()) else ""
+        if array.dtype.kind == "f" and bool(np.isnan(array).any()):
+            return f"{name}: NaN"
+        if spec.get("distribution") == "uniform" and bool(((array < 0) | (array > 1)).any()):
+            return f"{name}: expected numbers between 0 and 1, got {array.min()} to {array.max()}"
+        return ""
 
     def call(arrays: Any) -> Any:
         names = [spec["name"] for spec in inputs]

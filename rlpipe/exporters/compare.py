@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -59,12 +59,13 @@ class Findings:
     """What comparing one artifact with its policy found; counts are of observations.
 
     Attributes:
-        max_error: Largest absolute difference, `rounding` and `ties` apart; NaN if the artifact gives no number where
-            the policy does.
+        max_error: Largest difference, `rounding` and `ties` apart; NaN if the artifact gives no number where the policy
+            does. Where no bound says how large an output may be, in units of its size, but at least of 1.
         differing: Answered differently; sorted.
         ties: Answered with another decision, where the policy's own hangs on its last digits.
         rounding: Beyond the tolerance, but within what the policy's own rounding does there.
         undefined: Answered differently where the policy itself gives no number.
+        errors: Output name -> its largest difference.
     """
 
     max_error: float
@@ -72,13 +73,14 @@ class Findings:
     ties: int
     rounding: int
     undefined: int
+    errors: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class _Verdict:
-    """The same for one output; masks over the rows of the artifact's answer."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Verdict:
+    """The same for one output, by row of the artifact's answers: the largest difference of a row, and masks."""
 
-    error: float
+    errors: Array
     bad: Array
     ties: Array
     rounding: Array
@@ -94,21 +96,25 @@ def compare(specs: Sequence[TensorSpec], answers: Answers, tolerance: Tolerance,
         tolerance: When numbers are the same.
         perturb: Asked only about observations that differ.
     """
-    verdicts = [_judge(spec, answers, tolerance, perturb) for spec in specs]
+    verdicts = {spec.name: judge(spec, answers, tolerance, perturb) for spec in specs}
+    found = verdicts.values()
 
     def observations(masks: Iterable[Array]) -> tuple[int, ...]:
         return tuple(np.unique(answers.rows[np.any(list(masks), axis=0)]).tolist())
 
+    errors = {name: float(verdict.errors.max(initial=0.0)) for name, verdict in verdicts.items()}
     return Findings(
-        max_error=float(np.max([verdict.error for verdict in verdicts])),
-        differing=observations(verdict.bad for verdict in verdicts),
-        ties=len(observations(verdict.ties for verdict in verdicts)),
-        rounding=len(observations(verdict.rounding for verdict in verdicts)),
-        undefined=len(observations(verdict.undefined for verdict in verdicts)),
+        max_error=float(np.max(list(errors.values()))),
+        differing=observations(verdict.bad for verdict in found),
+        ties=len(observations(verdict.ties for verdict in found)),
+        rounding=len(observations(verdict.rounding for verdict in found)),
+        undefined=len(observations(verdict.undefined for verdict in found)),
+        errors=errors,
     )
 
 
-def _judge(spec: TensorSpec, answers: Answers, tolerance: Tolerance, perturb: Perturb) -> _Verdict:
+def judge(spec: TensorSpec, answers: Answers, tolerance: Tolerance, perturb: Perturb) -> Verdict:
+    """Compare one output; see `compare`."""
     policy, found, rows = answers.policy[spec.name], answers.artifact[spec.name], answers.rows
     expected = policy[rows]
     close = _close(expected, found, tolerance, _magnitude(spec, policy))
@@ -119,14 +125,21 @@ def _judge(spec: TensorSpec, answers: Answers, tolerance: Tolerance, perturb: Pe
     if 0 < len(suspects) <= (_MOST_ROUNDING if _is_real(policy) else 1.0) * len(policy):
         excused = differs & _within_reach(spec.name, answers, suspects, tolerance, perturb)
     with np.errstate(invalid="ignore"):
-        errors = np.abs(expected.astype(np.float64) - found.astype(np.float64))[defined & ~excused]
-    return _Verdict(
-        error=float(errors.max(initial=0.0)),
+        errors = in_units(spec, expected, found)
+    return Verdict(
+        errors=np.where(defined & ~excused, errors, 0.0).reshape(len(rows), -1).max(axis=1, initial=0.0),
         bad=_row(differs & ~excused),
         ties=_row(excused & ~_is_real(policy)),
         rounding=_row(excused & _is_real(policy)),
         undefined=_row(~close & ~defined),
     )
+
+
+def in_units(spec: TensorSpec, expected: Array, found: Array) -> Array:
+    """How far numbers are apart: in units of 1, or of the number itself where it is larger and nothing bounds it."""
+    real = expected.astype(np.float64)
+    unit = np.where(spec.largest() < _NO_BOUND, 1.0, np.maximum(1.0, np.abs(real)))
+    return np.asarray(np.abs(real - found.astype(np.float64)) / unit)
 
 
 def _close(expected: Array, found: Array, tolerance: Tolerance, magnitude: Array) -> Array:

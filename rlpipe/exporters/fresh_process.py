@@ -17,6 +17,9 @@ import numpy as np
 
 from rlpipe.exporters import replay
 from rlpipe.exporters.checked import checked
+from rlpipe.exporters.contract import Declared
+from rlpipe.exporters.sequences import Episodes, initial
+from rlpipe.exporters.signature import Array
 from rlpipe.exporters.target import Arrays, Target
 
 SECONDS = 900.0
@@ -32,13 +35,17 @@ class Extras:
     Attributes:
         signature: The inputs of the signature as JSON, for the check that goes before the artifact.
         cases: Name -> feeds that have to be refused.
+        declared: Name -> feeds whose outcome is declared.
         golden: Rows of the feeds for one more call, or none.
+        episodes: What it is given in a run of many steps, or None.
         measures: Whether latency and rates are measured.
     """
 
     signature: Sequence[Any] = ()
     cases: Mapping[str, Arrays] = field(default_factory=dict)
+    declared: Mapping[str, Declared] = field(default_factory=dict)
     golden: Sequence[int] = ()
+    episodes: Episodes | None = None
     measures: bool = False
 
 
@@ -52,6 +59,7 @@ class Replayed:
         trace: The traceback, or what the process wrote before it died.
         load_seconds: How long loading took, imports included.
         golden: What it answered to the golden rows, or {}.
+        episodes: Output name -> (steps, rows, *shape) of the run of many steps, or {}.
         contract: Name of a case -> what the file itself and what the checked file did with it.
         died: What ended the process after the numbers, or "".
         speed: Figures by name.
@@ -62,6 +70,7 @@ class Replayed:
     trace: str
     load_seconds: float
     golden: Arrays = field(default_factory=dict)
+    episodes: Arrays = field(default_factory=dict)
     contract: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     died: str = ""
     speed: Mapping[str, float] = field(default_factory=dict)
@@ -83,11 +92,12 @@ def replay_artifact(
     with tempfile.TemporaryDirectory(prefix="replay-") as made:
         folder = Path(made)
         arrays = {str(index): array for index, array in enumerate(feeds.values())}
-        cases = []
-        for number, (name, fed) in enumerate(extras.cases.items()):
-            keys = {tensor: f"case{number}-{index}" for index, tensor in enumerate(fed)}
-            arrays.update({keys[tensor]: array for tensor, array in fed.items()})
-            cases.append({"name": name, "arrays": list(keys.items())})
+        cases = [{"name": name, "arrays": _put(arrays, fed)} for name, fed in extras.cases.items()]
+        declared = [
+            {"name": name, "outcome": case.outcome, "arrays": _put(arrays, case.feeds), "like": _put(arrays, case.like)}
+            for name, case in extras.declared.items()
+        ]
+        run = _run(extras.episodes, arrays)
         job = {
             "source": textwrap.dedent(inspect.getsource(target.load)),
             "checks": inspect.getsource(checked),
@@ -97,6 +107,8 @@ def replay_artifact(
             "calls": [list(call) for call in calls],
             "golden": list(extras.golden),
             "cases": cases,
+            "declared": declared,
+            "episodes": run,
             "signature": list(extras.signature),
             "measures": extras.measures,
             # An isolated process does not see packages of the user's own or of PYTHONPATH.
@@ -106,6 +118,27 @@ def replay_artifact(
         np.savez(folder / "feeds.npz", allow_pickle=False, **arrays)
         said = _start(folder)
         return _collected(folder, said, has_golden=bool(extras.golden))
+
+
+def _put(arrays: dict[str, Array], fed: Arrays) -> list[tuple[str, str]]:
+    """(name, key) of arrays that are put to the others."""
+    keys = {name: f"{len(arrays)}-{index}" for index, name in enumerate(fed)}
+    arrays.update({keys[name]: array for name, array in fed.items()})
+    return list(keys.items())
+
+
+def _run(episodes: Episodes | None, arrays: dict[str, Array]) -> dict[str, Any] | None:
+    """The job of a run of many steps; its arrays are put to the others."""
+    if episodes is None:
+        return None
+    signature = episodes.signature
+    states = initial(signature.of_kind("state"), episodes.starts.shape[1])
+    return {
+        "inputs": _put(arrays, episodes.inputs),
+        "states": _put(arrays, states),
+        "order": [spec.name for spec in signature.inputs],
+        "memory": signature.memory,
+    }
 
 
 def _start(folder: Path) -> str:
@@ -124,13 +157,14 @@ def _collected(folder: Path, said: str, *, has_golden: bool) -> Replayed:
     report: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     if report["error"]:
         first = report["error"].splitlines()[0]
-        where = "it cannot be loaded" if report["stage"] == "load" else f"it fails for a batch of {report['batch']}"
+        where = "it cannot be loaded" if report["stage"] == "load" else f"it fails {report['at']}"
         return Replayed((), f"{where}: {first}", report["trace"], report["load_seconds"])
     with np.load(folder / "results.npz", allow_pickle=False) as archive:
         outputs = [
             {name: archive[f"{call}/{index}"] for index, name in enumerate(names)}
             for call, names in enumerate(report["names"])
         ]
+        episodes = {name: archive[f"episode/{index}"] for index, name in enumerate(report.get("episode_names", ()))}
     golden = outputs.pop() if has_golden else {}
     died = "" if report["stage"] == "done" else (said.splitlines() or ["no result"])[0]
     return Replayed(
@@ -139,6 +173,7 @@ def _collected(folder: Path, said: str, *, has_golden: bool) -> Replayed:
         "",
         report["load_seconds"],
         golden=golden,
+        episodes=episodes,
         contract=report["contract"],
         died=died,
         speed=report.get("speed", {}),

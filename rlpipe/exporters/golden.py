@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from rlpipe.exporters.compare import FLOOR, ROUNDING
+from rlpipe.exporters.compare_episodes import draws
 from rlpipe.exporters.reference import Reference
+from rlpipe.exporters.sequences import Episodes
 from rlpipe.exporters.signature import Array
 from rlpipe.exporters.target import Arrays
 
 NPZ_NAME, JSON_NAME = "golden.npz", "golden.json"
 COUNT = 64
+STEPS, ROWS = 40, 4
+"""Of the run of a policy with memory, at most."""
+
 _CANDIDATES = 3 * COUNT
 _MOST_NUMBERS = 20_000
 """Of large observations, so many numbers go into the JSON."""
@@ -29,10 +34,14 @@ class Golden:
     Attributes:
         inputs: Input name -> (n, *shape).
         outputs: Output name -> (n, *shape).
+        run_inputs: Input name -> (steps, rows, *shape) of steps in a row, states apart; {} without memory.
+        run_outputs: Output name -> (steps, rows, *shape), states too.
     """
 
     inputs: Arrays
     outputs: Arrays
+    run_inputs: Arrays = field(default_factory=dict)
+    run_outputs: Arrays = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(next(iter(self.inputs.values())))
@@ -56,23 +65,74 @@ def choose(truth: Reference, perturb: Any) -> Array:
 
 
 def golden(truth: Reference, rows: Array) -> Golden:
-    """The chosen observations with the policy's answers."""
+    """The chosen observations with the policy's answers, and with memory a run whose rounding changes nothing."""
     inputs = {name: array[rows] for name, array in truth.observations.arrays.items()}
-    return Golden(inputs, {name: array[rows] for name, array in truth.actions.items()})
+    outputs = {name: array[rows] for name, array in truth.actions.items()}
+    if truth.episodes is None:
+        return Golden(inputs, outputs)
+    return Golden(inputs, outputs, *_steady(truth.episodes, truth.compute))
+
+
+def _steady(run: Episodes, compute: Any) -> tuple[Arrays, Arrays]:
+    """The first steps of the rows that stay with themselves longest when the policy's sums are off."""
+    # Only who compares needs torch; golden vectors are read without.
+    from rlpipe.exporters.rounding import perturbed
+
+    begun = Episodes(_part(run.inputs, STEPS), _part(run.outputs, STEPS), run.signature)
+    shape = begun.starts.shape
+    steady = begun.defined.copy()
+    outputs = {name: array.reshape(-1, *array.shape[2:]) for name, array in begun.outputs.items()}
+    places = np.arange(steady.size)
+    for draw in draws(begun, compute, perturbed)(places, ROUNDING):
+        steady &= _same(draw, outputs, places).reshape(shape)
+    lengths = np.cumprod(steady, axis=0).sum(axis=0)
+    rows = np.flatnonzero(lengths == lengths.max())[:ROWS]
+    steps = max(1, int(lengths.max()))
+    inputs, answers = (
+        {name: array[:steps, rows] for name, array in part.items()} for part in (begun.inputs, begun.outputs)
+    )
+    return inputs, answers
+
+
+def _part(arrays: Arrays, steps: int) -> dict[str, Array]:
+    return {name: array[:steps] for name, array in arrays.items()}
 
 
 def write_golden(folder: Path, vectors: Golden) -> None:
     """Write both files; equal vectors give equal bytes."""
-    arrays = {**_under("inputs", vectors.inputs), **_under("outputs", vectors.outputs)}
-    np.savez(folder / NPZ_NAME, allow_pickle=False, **arrays)
-    each = sum(array[0].size for array in arrays.values())
-    few = max(1, min(len(vectors), _MOST_NUMBERS // max(1, each)))
-    sides = {
-        side: {name: array[:few].tolist() for name, array in group.items()}
-        for side, group in (("inputs", vectors.inputs), ("outputs", vectors.outputs))
+    arrays = {
+        **_under("inputs", vectors.inputs),
+        **_under("outputs", vectors.outputs),
+        **_under("sequence/inputs", vectors.run_inputs),
+        **_under("sequence/outputs", vectors.run_outputs),
     }
-    text = json.dumps({"count": few, **sides}, allow_nan=False, separators=(",", ":"))
+    np.savez(folder / NPZ_NAME, allow_pickle=False, **arrays)
+    few = _few(len(vectors), vectors.inputs, vectors.outputs)
+    sides = _lists(_part(vectors.inputs, few), _part(vectors.outputs, few))
+    text = json.dumps({"count": few, **sides, **_run_json(vectors)}, allow_nan=False, separators=(",", ":"))
     (folder / JSON_NAME).write_text(text + "\n", encoding="utf-8", newline="\n")
+
+
+def _few(most: int, *groups: Arrays) -> int:
+    """How many rows go into the JSON."""
+    each = sum(array[0].size for group in groups for array in group.values())
+    return max(1, min(most, _MOST_NUMBERS // max(1, each)))
+
+
+def _lists(inputs: Arrays, outputs: Arrays) -> dict[str, Any]:
+    sides = {"inputs": inputs, "outputs": outputs}
+    return {side: {name: array.tolist() for name, array in group.items()} for side, group in sides.items()}
+
+
+def _run_json(vectors: Golden) -> dict[str, Any]:
+    """One row of the run, as many steps of it as fit."""
+    if not vectors.run_inputs:
+        return {}
+    one, other = (
+        {name: array[:, 0] for name, array in part.items()} for part in (vectors.run_inputs, vectors.run_outputs)
+    )
+    steps = _few(len(next(iter(one.values()))), one, other)
+    return {"sequence": {"steps": steps, **_lists(_part(one, steps), _part(other, steps))}}
 
 
 def read_golden(folder: Path) -> Golden:
@@ -83,8 +143,8 @@ def read_golden(folder: Path) -> Golden:
     """
     with np.load(folder / NPZ_NAME, allow_pickle=False) as archive:
         sides = [
-            {name.partition("/")[2]: archive[name] for name in archive.files if name.startswith(f"{side}/")}
-            for side in ("inputs", "outputs")
+            {name.removeprefix(side): archive[name] for name in archive.files if name.startswith(side)}
+            for side in ("inputs/", "outputs/", "sequence/inputs/", "sequence/outputs/")
         ]
     return Golden(*sides)
 

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from rlpipe.exporters.side_inputs import side_inputs
 from rlpipe.exporters.signature import OBSERVATION, Array, Signature, observation_arrays
 from rlpipe.snapshot.spaces import Leaf, Space, flat_batch, flat_items
 
@@ -19,6 +20,7 @@ SEED = 20_240_229
 SAMPLES, SCALES, CORNERS, RECORDED, STATISTICS = 160, 256, 96, 256, 128
 """At most so many observations a group."""
 
+_UNUSUAL = ("scales", "corners")
 _SCALE_RANGE = (-3.0, 3.0)
 _FAR = 1e6
 _MEMORY = 64 << 20
@@ -29,18 +31,26 @@ Statistics: TypeAlias = Mapping[str, tuple[Array, Array]]
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """Observations for one policy, group after group.
+    """Single steps for one policy, group after group.
 
     Attributes:
-        arrays: Input name -> (n, *shape) in the input's dtype.
+        arrays: Input name -> (n, *shape) in the input's dtype, in the order of the signature.
         groups: Group name -> number of observations, in order.
+        signature: The policy's.
     """
 
     arrays: Mapping[str, Array]
     groups: Mapping[str, int]
+    signature: Signature
 
     def __len__(self) -> int:
         return sum(self.groups.values())
+
+    @property
+    def usual(self) -> Array:
+        """Indices of those that an environment could give."""
+        names = np.repeat(list(self.groups), list(self.groups.values()))
+        return np.flatnonzero(~np.isin(names, _UNUSUAL))
 
 
 def observations(
@@ -50,7 +60,8 @@ def observations(
 
     The groups: `samples` of the space, `scales` (normal numbers times log-uniform scales from 1e-3 to 1e3, also beyond
     the bounds, since environments leave them), `corners` of the bounds and far outside of them, `statistics` around the
-    mean that the policy has seen in training, and `recorded` ones of the caller.
+    mean that the policy has seen in training, and `recorded` ones of the caller. Memory, episode starts, masks and
+    noise are drawn beside them, see `side_inputs`.
 
     Args:
         space: The environment's observation space.
@@ -77,8 +88,10 @@ def observations(
     if recorded is not None:
         given = observation_arrays(signature, space, recorded)
         groups["recorded"] = {name: _spread(array, most) for name, array in given.items()}
+    counts = {group: len(next(iter(found.values()))) for group, found in groups.items()}
     arrays = {name: np.concatenate([group[name] for group in groups.values()]) for name, _ in leaves}
-    return Observations(arrays, {group: len(next(iter(found.values()))) for group, found in groups.items()})
+    arrays.update(side_inputs(signature, sum(counts.values())))
+    return Observations({spec.name: arrays[spec.name] for spec in signature.inputs}, counts, signature)
 
 
 def _affordable_share(leaves: list[tuple[str, Leaf]]) -> float:

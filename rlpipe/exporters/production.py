@@ -17,16 +17,17 @@ from rlpipe.checkpoint.reader import read_checkpoint
 from rlpipe.errors import RlpipeError, UnsupportedModuleError
 from rlpipe.exporters.capture import captured
 from rlpipe.exporters.compare import Tolerance
-from rlpipe.exporters.file_checks import check_files, facts_of
+from rlpipe.exporters.file_checks import check_files, facts_of, opened
 from rlpipe.exporters.freeze import first_line
-from rlpipe.exporters.golden import golden, write_golden
+from rlpipe.exporters.golden import Golden, golden, write_golden
 from rlpipe.exporters.job import Job
 from rlpipe.exporters.levels import CONTRACT, NUMBERS, Level, LevelStatus
 from rlpipe.exporters.preparation import Preparation, prepare, spaces_of
 from rlpipe.exporters.report import TargetReport
 from rlpipe.exporters.signature import OBSERVATION
 from rlpipe.exporters.target import Arrays, Target, acts, resolve
-from rlpipe.exporters.verify import Verification, verify
+from rlpipe.exporters.verify import BATCHES, Verification, verify
+from rlpipe.policies.graph_options import GraphOptions
 from rlpipe.snapshot.snapshot import Snapshot
 from rlpipe.snapshot.spaces import nested_batch
 
@@ -40,13 +41,14 @@ class Subject:
 
     snapshot: Snapshot
     preparation: Preparation
+    vectors: Golden
 
 
 class Producer:
     """Keeps the last policy prepared: its next target often comes to the same worker."""
 
     def __init__(self) -> None:
-        self._kept: tuple[str, Subject] | None = None
+        self._kept: tuple[tuple[str, GraphOptions], Subject] | None = None
 
     def produce(self, job: Job) -> tuple[TargetReport, Arrays]:
         """The row of a job and the artifact's answers to the golden vectors; whatever happens is in the row.
@@ -75,11 +77,13 @@ class Producer:
         return replace(row, seconds=time.perf_counter() - started, notes=tuple(said.lines)), answers
 
     def _subject(self, job: Job) -> Subject:
-        if self._kept is None or self._kept[0] != job.policy:
+        if self._kept is None or self._kept[0] != (job.policy, job.graph):
             self._kept = None
             snapshot = read_checkpoint(job.policy)
             recorded = _recorded(snapshot, job.recorded)
-            self._kept = job.policy, Subject(snapshot, prepare(snapshot, recorded=recorded, trust=job.trust))
+            preparation = prepare(snapshot, recorded=recorded, trust=job.trust, options=job.graph)
+            vectors = golden(preparation.truth, preparation.golden_rows)
+            self._kept = (job.policy, job.graph), Subject(snapshot, preparation, vectors)
         return self._kept[1]
 
 
@@ -90,6 +94,13 @@ def _recorded(snapshot: Snapshot, file: str) -> Any:
         return nested_batch(spaces_of(snapshot)[0], {name: archive[name] for name in archive.files}, OBSERVATION)
 
 
+def _expected(snapshot: Snapshot, options: GraphOptions) -> Snapshot:
+    """The policy with the roles that an artifact of it has: whoever asks for values wants the value function."""
+    if "value" not in options.outputs:
+        return snapshot
+    return replace(snapshot, roles=dict.fromkeys(snapshot.roles, "inference"))
+
+
 def _produce(row: TargetReport, job: Job, subject: Subject) -> tuple[TargetReport, Arrays]:
     target = resolve(job.target)
     options = target.Options(**{name: tuple(v) if isinstance(v, list) else v for name, v in job.options.items()})
@@ -97,8 +108,8 @@ def _produce(row: TargetReport, job: Job, subject: Subject) -> tuple[TargetRepor
     file = folder / target.FILE_NAME
     folder.mkdir(exist_ok=True)
     target.export(preparation.graph, file, options, job.essentials)
-    write_golden(Path(job.results), golden(preparation.truth, preparation.golden_rows))
-    inside = check_files(folder, subject.snapshot, without=target.BLOCKED)
+    write_golden(Path(job.results), subject.vectors)
+    inside = check_files(folder, file, _expected(subject.snapshot, job.graph), target)
     if inside.status == "failed":
         return replace(row, message=inside.detail, levels=(inside,)), {}
     row = replace(row, levels=(inside,), files=facts_of(folder, file))
@@ -122,7 +133,7 @@ def _acting(
     rows = preparation.golden_rows.tolist()
     found = verify(target, file, preparation.graph.signature, preparation.truth, tolerance, rows)
     row = replace(row, status=found.status, message=found.message, verification=found)
-    row = replace(row, levels=(*row.levels, *found.levels))
+    row = replace(row, levels=(*_opened(row.levels, found, target, preparation), *found.levels))
     if found.status != "ok":
         return row, {}
     probed = _probed(target, options, preparation, tolerance)
@@ -134,6 +145,16 @@ def _acting(
             row, levels=_amended(row, "ok", "the bounds of actions hold in a copy that is driven beyond them")
         )
     return _judged(row), found.golden
+
+
+def _opened(
+    levels: tuple[Level, ...], found: Verification, target: Target, preparation: Preparation
+) -> tuple[Level, ...]:
+    """What running the file says about it."""
+    (inside,) = levels
+    if found.status == "failed":
+        return (replace(inside, status="failed", detail=found.message),)
+    return (opened(inside, preparation.graph.signature, BATCHES, target.BLOCKED),)
 
 
 def _probed(target: Target, options: Any, preparation: Preparation, tolerance: Tolerance) -> Verification | None:
@@ -151,7 +172,9 @@ def _probed(target: Target, options: Any, preparation: Preparation, tolerance: T
 def _amended(row: TargetReport, status: LevelStatus, detail: str) -> tuple[Level, ...]:
     """The levels, with something added to the one about numbers."""
     return tuple(
-        replace(level, status=status, detail=f"{level.detail}; {detail}") if level.name == NUMBERS else level
+        replace(level, status=status, detail=f"{level.detail}; {detail}", facts={**level.facts, "bounds": detail})
+        if level.name == NUMBERS
+        else level
         for level in row.levels
     )
 

@@ -30,7 +30,7 @@ def main(folder: Path) -> None:
     sys.path.extend(path for path in job["search"] if path not in sys.path)
     for name in job["blocked"]:
         sys.modules[name] = None  # type: ignore[assignment]  # an import of it now fails
-    report: dict[str, Any] = {"stage": "load", "batch": 0, "error": "", "trace": "", "load_seconds": 0.0}
+    report: dict[str, Any] = {"stage": "load", "at": "", "error": "", "trace": "", "load_seconds": 0.0}
     try:
         run(job, folder, report)
     except BaseException as error:  # noqa: BLE001 - whatever it is, the parent has to know
@@ -48,11 +48,14 @@ def run(job: dict[str, Any], folder: Path, report: dict[str, Any]) -> None:
     with np.load(folder / "feeds.npz", allow_pickle=False) as archive:
         arrays = {name: archive[name] for name in archive.files}
     feeds = {name: arrays[str(index)] for index, name in enumerate(job["inputs"])}
-    report.update(batch=1)
+    report.update(at="for a batch of 1")
     started = time.perf_counter()
     step(rows_of(feeds, [0]))
     first_seconds = time.perf_counter() - started
-    replay(job, folder, report, step, feeds)
+    results = replay(job, report, step, feeds)
+    if job["episodes"]:
+        results.update(play(job["episodes"], report, step, arrays))
+    np.savez(folder / "results.npz", allow_pickle=False, **results)
     if job["measures"]:
         report.update(stage="speed", speed={"first_call_seconds": first_seconds, **speed(step, feeds)})
     report.update(stage="contract", contract={})
@@ -61,11 +64,15 @@ def run(job: dict[str, Any], folder: Path, report: dict[str, Any]) -> None:
     for case in job["cases"]:
         fed = {name: arrays[key] for name, key in case["arrays"]}
         report["contract"][case["name"]] = {"file": outcome(step, fed), "checked": outcome(guarded, fed)}
+    for case in job["declared"]:
+        pair = [{name: arrays[key] for name, key in case[side]} for side in ("arrays", "like")]
+        found = {name: likeness(one, pair, case["outcome"]) for name, one in (("file", step), ("checked", guarded))}
+        report["contract"][case["name"]] = found
     report.update(stage="done")
     write(folder, report)
 
 
-def replay(job: dict[str, Any], folder: Path, report: dict[str, Any], step: Any, feeds: dict[str, Any]) -> None:
+def replay(job: dict[str, Any], report: dict[str, Any], step: Any, feeds: dict[str, Any]) -> dict[str, Any]:
     """All calls: the rows of the feeds that each takes."""
     import numpy as np
 
@@ -74,12 +81,33 @@ def replay(job: dict[str, Any], folder: Path, report: dict[str, Any], step: Any,
     names: list[list[str]] = []
     spans = [(start + np.arange(size)) % length for start, size in job["calls"]]
     for call, rows in enumerate([*spans, *([np.array(job["golden"])] if job["golden"] else [])]):
-        report.update(batch=len(rows))
+        report.update(at=f"for a batch of {len(rows)}")
         outputs = step(rows_of(feeds, rows))
         names.append(list(outputs))
         results.update({f"{call}/{index}": np.array(value) for index, value in enumerate(outputs.values())})
-    np.savez(folder / "results.npz", allow_pickle=False, **results)
     report.update(names=names)
+    return results
+
+
+def play(job: dict[str, Any], report: dict[str, Any], step: Any, arrays: dict[str, Any]) -> dict[str, Any]:
+    """Steps in a row, of which each gets the memory that the one before gave."""
+    import numpy as np
+
+    inputs = {name: arrays[key] for name, key in job["inputs"]}
+    state = {name: arrays[key] for name, key in job["states"]}
+    taken: dict[str, list[Any]] = {}
+    for at in range(len(next(iter(inputs.values())))):
+        report.update(at=f"at step {at + 1} of a sequence")
+        feeds = {**{name: array[at] for name, array in inputs.items()}, **state}
+        outputs = {
+            name: np.array(value)
+            for name, value in step({name: np.ascontiguousarray(feeds[name]) for name in job["order"]}).items()
+        }
+        for name, value in outputs.items():
+            taken.setdefault(name, []).append(value)
+        state = {name: outputs[after] for name, after in job["memory"].items()}
+    report.update(episode_names=list(taken))
+    return {f"episode/{index}": np.stack(values) for index, values in enumerate(taken.values())}
 
 
 def speed(step: Any, feeds: dict[str, Any]) -> dict[str, float]:
@@ -125,6 +153,17 @@ def outcome(step: Any, feeds: dict[str, Any]) -> str:
         return f"refuses: {type(error).__name__}: {said[0] if said else ''}"[:200]
     real = [value for value in outputs if value.dtype.kind == "f"]
     return "answers NaN" if real and all(np.isnan(value).any() for value in real) else "answers"
+
+
+def likeness(step: Any, pair: Any, text: str) -> str:
+    """Whether two feeds lead to the same: the text if they do."""
+    import numpy as np
+
+    try:
+        one, other = (list(step(feeds).values()) for feeds in pair)
+    except Exception as error:  # noqa: BLE001 - any error is a refusal
+        return f"refuses: {type(error).__name__}: {error}"[:200]
+    return text if all(map(np.array_equal, one, other)) else "answers otherwise"
 
 
 def rows_of(feeds: dict[str, Any], rows: Any) -> dict[str, Any]:

@@ -6,6 +6,7 @@ It is exported and compared like the policy itself: if the target loses a clip o
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,10 +46,10 @@ class Probe:
 
 
 class Spread(nn.Module):
-    """A policy's graph whose decisions are moved away from their median.
+    """Action stages that are given decisions moved away from their median.
 
     Args:
-        graph: Has `decision` and `action`.
+        action: The stages.
         centre: (k,) the median decision.
         gain: (k,) factors.
     """
@@ -56,50 +57,62 @@ class Spread(nn.Module):
     centre: torch.Tensor
     gain: torch.Tensor
 
-    def __init__(self, graph: nn.Module, centre: torch.Tensor, gain: torch.Tensor) -> None:
+    def __init__(self, action: nn.Module, centre: torch.Tensor, gain: torch.Tensor) -> None:
         super().__init__()
-        self.policy = graph  # not "graph": a traced module has that itself
+        self.stages = action
         self.register_buffer("centre", centre)
         self.register_buffer("gain", gain)
 
-    def forward(self, *observations: torch.Tensor) -> torch.Tensor:
-        """Observations to actions."""
-        decision: Any = self.policy.decision(*observations)  # type: ignore[operator]
-        action: torch.Tensor = self.policy.action((decision - self.centre) * self.gain)  # type: ignore[operator]
-        return action
+    def forward(self, decision: torch.Tensor, *more: Any) -> Any:
+        """Decisions to actions."""
+        moved = (decision.flatten(1) - self.centre) * self.gain
+        return self.stages(moved.reshape(decision.shape), *more)
 
 
 def saturated(graph: nn.Module, signature: Signature, truth: Reference) -> Probe | None:
     """A probe for the bounds of a policy's actions, or None if there are none or its own answers reach them.
 
     Args:
-        graph: The policy's graph, with `decision` and `action`; it is copied.
+        graph: The policy's graph; its part `action` turns decisions into actions. It is copied.
         signature: What it takes and gives.
         truth: The policy's own answers.
     """
-    if all(_reached(spec, truth.actions[spec.name][truth.defined]) for spec in signature.outputs):
+    actions = signature.of_kind("action")
+    if all(_reached(spec, truth.actions[spec.name][truth.defined]) for spec in actions):
         return None
     chosen = _some(truth)
-    bound = max(_largest(spec) for spec in signature.outputs)
-    with torch.inference_mode():
-        decisions = graph.decision(*(torch.tensor(chosen.arrays[spec.name]) for spec in signature.inputs))  # type: ignore[operator]
+    bound = max(_largest(spec) for spec in actions)
+    decisions = _decisions(graph, signature, chosen.arrays)
     centre = decisions.median(dim=0).values
     reach = (decisions - centre).abs().quantile(0.9, dim=0)
     gain = torch.where(reach > 0, _BEYOND * bound / reach.clamp(min=1e-6), torch.ones_like(reach))
-    copy = export_graph(Spread(graph, centre.clone(), gain.clone()), signature, chosen.arrays)
+    spread = copy.deepcopy(graph)
+    spread.action = Spread(spread.action, centre.clone(), gain.clone())  # type: ignore[arg-type]
+    driven = export_graph(spread, signature, chosen.arrays)
 
     def compute(arrays: Arrays) -> dict[str, Array]:
-        outputs = run(copy.module, signature, arrays)
+        outputs = run(driven.module, signature, arrays)
         return {spec.name: tensor.numpy() for spec, tensor in zip(signature.outputs, outputs, strict=True)}
 
-    return Probe(copy, reference(compute, chosen), float(gain.max()))
+    return Probe(driven, reference(compute, chosen), float(gain.max()))
+
+
+def _decisions(graph: nn.Module, signature: Signature, arrays: Arrays) -> torch.Tensor:
+    """What the graph gives to its action stages."""
+    seen: list[torch.Tensor] = []
+    hook = graph.action.register_forward_pre_hook(lambda _, given: seen.append(given[0]))  # type: ignore[union-attr, operator]
+    try:
+        run(graph, signature, arrays)
+    finally:
+        hook.remove()
+    return seen[0].flatten(1)
 
 
 def _some(truth: Reference) -> Observations:
     """Observations where the policy gives a number, as one group."""
     rows = np.flatnonzero(truth.defined)[:_MOST]
     arrays = {name: array[rows] for name, array in truth.observations.arrays.items()}
-    return Observations(arrays, {"samples": len(rows)})
+    return Observations(arrays, {"samples": len(rows)}, truth.observations.signature)
 
 
 def _reached(spec: TensorSpec, actions: Array) -> bool:

@@ -10,17 +10,44 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from rlpipe.errors import ArtifactError, ObservationError, SpaceError, UnsupportedModuleError
+from rlpipe.policies.graph_options import GraphOptions
+from rlpipe.policies.interface import (
+    ACTION,
+    ACTION_MASK,
+    EPISODE_START,
+    FEATURES,
+    NEXT,
+    NOISE,
+    OBSERVATION,
+    STATE,
+    Distribution,
+    Port,
+    input_ports,
+    output_ports,
+)
+from rlpipe.policies.policy_spec import PolicySpec
 from rlpipe.snapshot.spaces import Box, Leaf, Space, flat_batch, flat_items
 from rlpipe.snapshot.spec import Json
 
-OBSERVATION = "obs"
-ACTION = "action"
-STATE = "state"
-NEXT = ".next"
-"""`state.0.next` is what goes into `state.0` at the next step."""
-EPISODE_START = "episode_start"
-ACTION_MASK = "action_mask"
-NOISE = "noise"
+__all__ = [
+    "ACTION",
+    "ACTION_MASK",
+    "EPISODE_START",
+    "FEATURES",
+    "NEXT",
+    "NOISE",
+    "OBSERVATION",
+    "STATE",
+    "Array",
+    "Bound",
+    "Kind",
+    "Signature",
+    "TensorSpec",
+    "observation_arrays",
+    "policy_signature",
+    "signature_of",
+    "with_features",
+]
 
 Kind: TypeAlias = Literal[
     "observation", "state", "episode_start", "action_mask", "noise", "action", "next_state", "extra"
@@ -60,6 +87,7 @@ class TensorSpec:
         low: Where the space bounds it below.
         high: Where the space bounds it above.
         distribution: Of noise: `normal` (mean 0, deviation 1) or `uniform` (between 0 and 1); else "".
+        memory: What the module calls a state, such as `actor/h`; "" for that of a stage, and for everything else.
     """
 
     name: str
@@ -67,7 +95,8 @@ class TensorSpec:
     shape: tuple[int, ...]
     low: Bound = None
     high: Bound = None
-    distribution: Literal["", "normal", "uniform"] = ""
+    distribution: Distribution = ""
+    memory: str = ""
 
     @property
     def kind(self) -> Kind:
@@ -85,6 +114,7 @@ class TensorSpec:
             "high": _bound_json(self.high),
             "kind": self.kind,
             **({"distribution": self.distribution} if self.distribution else {}),
+            **({"memory": self.memory} if self.memory else {}),
         }
 
     @classmethod
@@ -99,6 +129,7 @@ class TensorSpec:
             low=low,
             high=high,
             distribution=value.get("distribution", ""),
+            memory=value.get("memory", ""),
         )
 
     def largest(self) -> Array:
@@ -146,6 +177,36 @@ class Signature:
         except (KeyError, TypeError, ValueError):
             raise ArtifactError("this is no signature", expected="inputs and outputs", found=repr(value)[:80]) from None
         return cls(inputs=sides[0], outputs=sides[1])
+
+
+def policy_signature(spec: PolicySpec, options: GraphOptions) -> Signature:
+    """The signature of one step of a policy; no torch is needed.
+
+    Of a component the features are left out, whose length its module alone knows; see `with_features`.
+
+    Raises:
+        UnsupportedModuleError: A space without numbers (Text), names that collide, or options that such a policy cannot
+            have.
+    """
+    try:
+        sides = [tuple(map(_of_port, ports(spec, options))) for ports in (input_ports, output_ports)]
+    except SpaceError as error:
+        raise UnsupportedModuleError(error.subject, expected=error.expected, found=error.found) from error
+    return Signature(inputs=sides[0], outputs=sides[1])
+
+
+def with_features(signature: Signature, shape: tuple[int, ...], dtype: str) -> Signature:
+    """The signature of a component whose features are known."""
+    features = TensorSpec(name=FEATURES, dtype=dtype, shape=shape)
+    return Signature(inputs=signature.inputs, outputs=(features, *signature.outputs))
+
+
+def _of_port(port: Port) -> TensorSpec:
+    if port.leaf is not None:
+        return _tensor(port.name, port.leaf)
+    return TensorSpec(
+        name=port.name, dtype=port.dtype, shape=port.shape, distribution=port.distribution, memory=port.memory
+    )
 
 
 def signature_of(observation_space: Space, action_space: Space) -> Signature:

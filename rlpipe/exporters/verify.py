@@ -9,17 +9,19 @@ from typing import Any, Literal
 
 import numpy as np
 
-from rlpipe.exporters.compare import Answers, Findings, Tolerance, compare
-from rlpipe.exporters.contract import judge, wrong_feeds
+from rlpipe.exporters.compare import Answers, Tolerance, compare
+from rlpipe.exporters.compare_episodes import EpisodeFindings, compare_episodes, draws
+from rlpipe.exporters.contract import declared_feeds, judge, wrong_feeds
 from rlpipe.exporters.fresh_process import Extras, Replayed, replay_artifact
-from rlpipe.exporters.levels import NUMBERS, SPEED, Level
-from rlpipe.exporters.observations import Observations
+from rlpipe.exporters.levels import Level
 from rlpipe.exporters.reference import Reference
 from rlpipe.exporters.signature import Array, Signature
 from rlpipe.exporters.target import Arrays, Target
+from rlpipe.exporters.wording import difference, numbers, parted, speed
 
 BATCHES = (1, 2, 7, 33, 256)
 _CALLS = 64
+_IF_ANY = ("errors", "episodes")
 _NOT_RECORDED = ("status", "message", "trace", "load_seconds", "levels", "golden")
 
 
@@ -31,12 +33,14 @@ class Verification:
         status: `ok`; `mismatch` if it acts otherwise; `failed` if it does not run.
         message: What is wrong, for people; "" if nothing is.
         trace: Where it failed in the fresh process, or "".
-        max_error: Largest absolute difference of any action.
+        max_error: Largest difference of any action.
         observations: Number of observations per group.
         batches: Batch sizes that were run.
         ties: Observations where another decision is as right, see `compare.Findings`.
         rounding: Observations within the policy's own rounding instead of the tolerance.
         undefined: Observations where the policy itself gives no number.
+        errors: Output name -> its largest difference.
+        episodes: What comparing many steps in a row found, as JSON; {} without memory.
         load_seconds: How long a fresh process took to load it.
         levels: The levels of proof that running it gives, in order.
         golden: What it answered to the golden observations, or {}.
@@ -51,6 +55,8 @@ class Verification:
     ties: int = 0
     rounding: int = 0
     undefined: int = 0
+    errors: Mapping[str, float] = field(default_factory=dict)
+    episodes: Mapping[str, Any] = field(default_factory=dict)
     load_seconds: float = 0.0
     levels: tuple[Level, ...] = ()
     golden: Arrays = field(default_factory=dict)
@@ -58,6 +64,7 @@ class Verification:
     def to_json(self) -> dict[str, Any]:
         """What is recorded beside an artifact: nothing that differs from run to run."""
         found = {name: value for name, value in asdict(self).items() if name not in _NOT_RECORDED}
+        found = {name: value for name, value in found.items() if name not in _IF_ANY or value}
         return {**found, "observations": dict(self.observations), "batches": list(self.batches)}
 
     @classmethod
@@ -90,12 +97,14 @@ def verify(
     extras = Extras(
         signature=[spec.to_json() for spec in signature.inputs],
         cases=wrong_feeds(signature, truth.observations.arrays),
+        declared=declared_feeds(signature, truth.observations.arrays),
         golden=tuple(map(int, golden_rows)),
+        episodes=truth.episodes,
         measures=bool(len(golden_rows)),
     )
     replayed = replay_artifact(target, path, truth.observations.arrays, calls, extras)
     groups = truth.observations.groups
-    problem = replayed.error or _misshapen(signature, replayed, calls)
+    problem = replayed.error or _misshapen(signature, replayed, calls) or _misshapen_run(truth, replayed)
     if problem:
         return Verification(status="failed", message=problem, trace=replayed.trace, observations=groups)
     rows = np.concatenate([_rows(start, size, len(truth.observations)) for start, size in calls])
@@ -104,43 +113,38 @@ def verify(
     }
     answers = Answers(policy=truth.actions, defined=truth.defined, artifact=found, rows=rows)
     findings = compare(signature.outputs, answers, tolerance, perturbation(truth))
-    levels = (_numbers(findings, truth), judge(replayed.contract, replayed.died), *_speed(replayed))
+    run = _acted(truth, replayed, tolerance)
+    wrong = [difference(findings, truth.observations, tolerance), parted(run)]
+    message = "; ".join(filter(None, wrong))
+    levels = (
+        numbers(findings, truth.observations, run, BATCHES),
+        judge(replayed.contract, replayed.died),
+        *speed(replayed),
+    )
     return Verification(
-        status="mismatch" if findings.differing else "ok",
-        message=_difference(findings, truth.observations, tolerance),
-        max_error=findings.max_error,
+        status="mismatch" if message else "ok",
+        message=message,
+        max_error=float(np.max([findings.max_error, run.max_error if run else 0.0])),
         observations=groups,
         ties=findings.ties,
         rounding=findings.rounding,
         undefined=findings.undefined,
+        errors=findings.errors if len(findings.errors) > 1 else {},
+        episodes=asdict(run) if run else {},
         load_seconds=replayed.load_seconds,
         levels=levels,
         golden=replayed.golden,
     )
 
 
-def _numbers(findings: Findings, truth: Reference) -> Level:
-    counts = f"{len(truth.observations)} observations in batches of {', '.join(map(str, BATCHES))}"
-    excused = [
-        f"{number} {text}"
-        for number, text in (
-            (findings.ties, "where another decision is as right"),
-            (findings.rounding, "within the policy's own rounding"),
-            (findings.undefined, "where the policy gives no number"),
-        )
-        if number
-    ]
-    detail = "; ".join([f"{counts}: largest difference {findings.max_error:.1e}", *excused])
-    return Level(name=NUMBERS, status="failed" if findings.differing else "ok", detail=detail)
+def _acted(truth: Reference, replayed: Replayed, tolerance: Tolerance) -> EpisodeFindings | None:
+    """The run of many steps, compared."""
+    if truth.episodes is None:
+        return None
+    from rlpipe.exporters.rounding import perturbed
 
-
-def _speed(replayed: Replayed) -> tuple[Level, ...]:
-    if not replayed.speed:
-        return ()
-    facts = {"load_seconds": replayed.load_seconds, **replayed.speed}
-    rate = f", {facts['batch_1024_per_second']:,.0f}/s at 1024" if "batch_1024_per_second" in facts else ""
-    detail = f"{facts['p50_us']:.0f} us at a batch of 1 (p99 {facts['p99_us']:.0f}){rate}"
-    return (Level(name=SPEED, status="info", detail=detail, facts={name: round(v, 4) for name, v in facts.items()}),)
+    perturb = draws(truth.episodes, truth.compute, perturbed)
+    return compare_episodes(truth.episodes, replayed.episodes, tolerance, perturb)
 
 
 def _calls(total: int) -> list[tuple[int, int]]:
@@ -167,6 +171,15 @@ def _misshapen(signature: Signature, replayed: Replayed, calls: list[tuple[int, 
     return ""
 
 
+def _misshapen_run(truth: Reference, replayed: Replayed) -> str:
+    """The same for the run of many steps."""
+    if truth.episodes is None:
+        return ""
+    expected = {name: (array.dtype.name, array.shape) for name, array in truth.episodes.outputs.items()}
+    found = {name: (array.dtype.name, array.shape) for name, array in replayed.episodes.items()}
+    return "" if found == expected else f"step by step it gives {_text(found)} instead of {_text(expected)}"
+
+
 def _text(outputs: Mapping[str, tuple[str, tuple[int, ...]]]) -> str:
     return ", ".join(f"{name} {dtype} {list(shape)}" for name, (dtype, shape) in outputs.items())
 
@@ -181,16 +194,3 @@ def perturbation(truth: Reference) -> Any:
         return perturbed(lambda: truth.compute(chosen), relative)
 
     return perturb
-
-
-def _difference(findings: Findings, observations: Observations, tolerance: Tolerance) -> str:
-    if not findings.differing:
-        return ""
-    ends = np.cumsum(list(observations.groups.values()))
-    where = np.searchsorted(ends, findings.differing, side="right")
-    counts = {group: int((where == index).sum()) for index, group in enumerate(observations.groups)}
-    groups = ", ".join(f"{count} of {group}" for group, count in counts.items() if count)
-    return (
-        f"it acts differently on {len(findings.differing)} of {len(observations)} observations ({groups}); largest "
-        f"difference {findings.max_error:.2e} with atol={tolerance.atol:g} rtol={tolerance.rtol:g}"
-    )

@@ -8,14 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from rlpipe.checkpoint.classes import class_path_of, resolve_class
 from rlpipe.errors import SpecError
-from rlpipe.modules.fields import refuse_unknown
+from rlpipe.modules.fields import choice, refuse_unknown, wholes
 from rlpipe.snapshot.spaces import Space, from_gymnasium, from_json, to_json
 from rlpipe.snapshot.spec import Json
 
 if TYPE_CHECKING:
     from rlpipe.modules.torch.rl_module import RLModule
 
+MEMORY_DTYPES = ("float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")
+"""Dtypes that numpy and torch share."""
+
 _FIELDS = ("class", "observation_space", "action_space", "model_config")
+_MAY_LACK = ("state",)
+"""Fields that are left out where they say nothing, so that they change no hash."""
 _OPTIONS = ("inference_only", "learner_only", "non_inference_attributes")
 
 
@@ -31,6 +36,8 @@ class RLModuleSpec:
         learner_only: The module is for training and never acts.
         model_config: Its architecture as plain data, checked by the class.
         non_inference_attributes: Paths of what is not needed to act; None asks the class.
+        state: What it remembers through an episode: name -> {"shape": without the batch, "dtype"}. Built modules say
+            it themselves, see `RLModule.get_module_spec`; {} where nobody has asked one.
 
     Raises:
         SpecError: `inference_only` with `learner_only`, or fields of the wrong type.
@@ -43,12 +50,14 @@ class RLModuleSpec:
     learner_only: bool = False
     model_config: Mapping[str, Any] = field(default_factory=dict)
     non_inference_attributes: tuple[str, ...] | None = None
+    state: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check the fields."""
         for name in ("observation_space", "action_space"):
             object.__setattr__(self, name, space_of(getattr(self, name)))
         object.__setattr__(self, "non_inference_attributes", attribute_list(self.non_inference_attributes))
+        object.__setattr__(self, "state", memory_shapes(self.state))
         require_options(inference_only=self.inference_only, learner_only=self.learner_only)
 
     @property
@@ -85,6 +94,13 @@ class RLModuleSpec:
                 trust=trust,
             ),
         )
+        if self.state and self.state != (found := module.get_module_spec().state):
+            raise SpecError(
+                f"{self.class_path} remembers something else than its spec says",
+                expected=str(self.state),
+                found=str(found),
+                fix="leave state out of the spec, and ask the built module for it",
+            )
         return module
 
     def with_inference_only(self, *, inference_only: bool) -> RLModuleSpec:
@@ -94,7 +110,9 @@ class RLModuleSpec:
     def to_json(self) -> dict[str, Json]:
         """What the module computes, as plain JSON; see `options` for the rest."""
         spaces = {name: to_json(getattr(self, name)) for name in ("observation_space", "action_space")}
-        return {"class": self.class_path, **spaces, "model_config": plain_json(self.model_config, where="model_config")}
+        config = plain_json(self.model_config, where="model_config")
+        memory = {"state": plain_json(self.state, where="state")} if self.state else {}
+        return {"class": self.class_path, **spaces, "model_config": config, **memory}
 
     def options(self) -> dict[str, Json]:
         """How it is built, as plain JSON."""
@@ -115,7 +133,7 @@ class RLModuleSpec:
             SpecError: A field is missing, unknown or of the wrong type.
         """
         for names, known, place in ((value, _FIELDS, where), (options, _OPTIONS, f"options of {where}")):
-            refuse_unknown(names, known, where=place)
+            refuse_unknown(names, (*known, *_MAY_LACK) if known is _FIELDS else known, where=place)
             if missing := [name for name in known if name not in names]:
                 raise SpecError(
                     f"{place} lacks {', '.join(missing)}", expected=", ".join(known), found=", ".join(names)
@@ -125,6 +143,7 @@ class RLModuleSpec:
             from_json(value["observation_space"], where=f"{where}.observation_space"),
             from_json(value["action_space"], where=f"{where}.action_space"),
             model_config=value["model_config"],
+            state=value.get("state", {}),
             **options,
         )
 
@@ -136,6 +155,28 @@ def space_of(space: Any) -> Space:
         SpaceError: It is neither.
     """
     return space if isinstance(space, Space) else from_gymnasium(space)
+
+
+def memory_shapes(value: Any) -> dict[str, dict[str, Any]]:
+    """What a module remembers as plain data, sorted by name: name -> {"shape": [...], "dtype": "float32"}.
+
+    Raises:
+        SpecError: It is no such mapping.
+    """
+    good = isinstance(value, Mapping) and all(
+        isinstance(name, str) and isinstance(part, Mapping) and part.keys() == {"shape", "dtype"}
+        for name, part in value.items()
+    )
+    if not good:
+        expected = 'names with {"shape": [layers, hidden], "dtype": "float32"}'
+        raise SpecError("state describes no memory", expected=expected, found=repr(value)[:80])
+    return {
+        name: {
+            "shape": list(wholes(value[name]["shape"], where=f"state.{name}.shape", least=0)),
+            "dtype": choice(value[name]["dtype"], MEMORY_DTYPES, where=f"state.{name}.dtype"),
+        }
+        for name in sorted(value)
+    }
 
 
 def attribute_list(value: Any) -> tuple[str, ...] | None:

@@ -11,6 +11,28 @@ from torch import nn
 from rlpipe.policies.stage_modules import StageModule
 from rlpipe.snapshot.state import Array
 
+_LEAST, _MOST = 2.0**-126, 1.0 - 2.0**-24
+"""Uniform noise is kept between, where float32 has two finite logarithms of it."""
+
+
+def _gumbel(x: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+    """Scores whose highest one is a choice drawn by its probability: x - log(-log(u)) (Maddison et al. 2014)."""
+    return x - torch.log(-torch.log(noise.clamp(_LEAST, _MOST)))
+
+
+class Mask(StageModule):
+    """Scores that are not allowed become minus infinity; a block without any that is stays as it is."""
+
+    def __init__(self, nvec: tuple[int, ...]) -> None:
+        super().__init__()
+        self.nvec = list(nvec)
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """(B, n) scores and (B, n) bool to (B, n); minus infinity is raised above it where it is allowed."""
+        blocks = torch.split(mask, self.nvec, dim=1)
+        allowed = torch.cat([block | ~block.any(dim=1, keepdim=True) for block in blocks], dim=1)
+        return torch.where(allowed, x.clamp(min=torch.finfo(x.dtype).min), -inf)
+
 
 class Argmax(StageModule):
     """The highest score of each row."""
@@ -23,6 +45,10 @@ class Argmax(StageModule):
         """(B, n) scores to (B,) int64."""
         best = x.argmax(dim=1)
         return best + self.start if self.start else best
+
+    def sample(self, x: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+        """(B, n) logits and (B, n) uniform noise to (B,) int64."""
+        return self.forward(_gumbel(x, noise))
 
     def margin(self, x: torch.Tensor) -> torch.Tensor:
         """(B,): how far the best score is above the next."""
@@ -50,6 +76,10 @@ class MultiArgmax(StageModule):
         """(B, sum(nvec)) scores to (B, len(nvec)) int64."""
         return torch.stack([block.argmax(dim=1) for block in torch.split(x, self.nvec, dim=1)], dim=1) + self.start
 
+    def sample(self, x: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+        """(B, sum(nvec)) logits and as much uniform noise to (B, len(nvec)) int64."""
+        return self.forward(_gumbel(x, noise))
+
     def margin(self, x: torch.Tensor) -> torch.Tensor:
         """(B,): the least distance of a best score above the next, over all blocks."""
         return torch.stack([_margin(block) for block in torch.split(x, self.nvec, dim=1)]).amin(dim=0)
@@ -65,6 +95,10 @@ class Threshold(StageModule):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(B, ...) scores to (B, ...) int8."""
         return (x > self.value).to(torch.int8)
+
+    def sample(self, x: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+        """(B, ...) logits and as much uniform noise to (B, ...) int8: 1 with the probability of the logit."""
+        return (noise < torch.sigmoid(x - self.value)).to(torch.int8)
 
     def margin(self, x: torch.Tensor) -> torch.Tensor:
         """(B,): the least distance of a score from the value."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 import numpy as np
 
 from rlpipe.errors import SpecError, listed
-from rlpipe.policies.stage import Stage, box, build_chain, initial_states, through
+from rlpipe.policies.stage import Memory, Stage, box, build_chain, initial_states, memories, through
 from rlpipe.snapshot.spaces import Box, Dict, Space, Tuple
 from rlpipe.snapshot.state import State
 
@@ -61,15 +61,19 @@ class PerKey(Stage):
         states = {key: initial_states(stages, part) for key, stages, part in self._parts(space)}
         return {key: state for key, state in states.items() if state}
 
+    def memory(self, space: Space) -> tuple[Memory, ...]:
+        """What the stages of each key remember, by key."""
+        return tuple(memory for _, stages, part in self._parts(space) for memory in memories(stages, part))
+
     def build(self, space: Space, state: State) -> nn.Module:
         """See `Stage.build`."""
-        from rlpipe.policies import stage_modules
+        from rlpipe.policies import history_modules
 
         names: tuple[Any, ...] = tuple(key for key, _ in self.parts)
         if isinstance(space, Tuple):
             names = tuple(map(int, names))
         chains = [build_chain(stages, part, state.get(key, {})) for key, stages, part in self._parts(space)]
-        return stage_modules.PerKey(names, chains)
+        return history_modules.PerKey(names, chains)
 
     def _parts(self, space: Space) -> list[tuple[str, tuple[Stage, ...], Space]]:
         parts = keyed(space)
@@ -138,3 +142,37 @@ class Concat(Stage):
 
 def _bounds(parts: list[Box]) -> tuple[list[Any], list[Any]]:
     return [part.low for part in parts], [part.high for part in parts]
+
+
+@dataclass(frozen=True, slots=True)
+class Pick(Stage):
+    """Some parts of a Dict; the others are for something else, such as a mask.
+
+    Attributes:
+        keys: The keys that are kept, each once.
+    """
+
+    keys: tuple[str, ...]
+
+    type: ClassVar[str] = "pick"
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        if not isinstance(self.keys, (list, tuple)) or not self.keys or len(set(self.keys)) != len(self.keys):
+            expected = "a list of names, each once"
+            raise SpecError("keys of the stage pick are no keys", expected=expected, found=repr(self.keys)[:80])
+        object.__setattr__(self, "keys", tuple(sorted(self.keys)))
+
+    def output_space(self, space: Space) -> Space:
+        """A Dict of the keys that are kept."""
+        if not isinstance(space, Dict) or not set(self.keys) <= space.spaces.keys():
+            expected = f"a Dict with {listed(self.keys)}"
+            raise SpecError("the stage pick names keys that are not there", expected=expected, found=space.describe())
+        return Dict({key: space.spaces[key] for key in self.keys})
+
+    def build(self, space: Space, state: State) -> nn.Module:
+        """See `Stage.build`."""
+        from rlpipe.policies import stage_modules
+
+        del space, state
+        return stage_modules.Pick(self.keys)

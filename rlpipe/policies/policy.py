@@ -22,13 +22,18 @@ from rlpipe.modules.torch.probing import place_of
 from rlpipe.modules.torch.rl_module import RLModule
 from rlpipe.modules.torch.slimming import clean
 from rlpipe.modules.torch.trial import last_line
+from rlpipe.policies.aside import Aside
+from rlpipe.policies.graph_options import GraphOptions
+from rlpipe.policies.interface import ACTION, NEXT, STATE, Port, input_ports
 from rlpipe.policies.observation_modules import in_float64
 from rlpipe.policies.observations import read_observations
-from rlpipe.policies.policy_graph import PolicyGraph
+from rlpipe.policies.policy_graph import PLAIN, PolicyGraph
 from rlpipe.policies.policy_spec import PolicySpec
 from rlpipe.policies.policy_tree import build_policies, read_policies
 from rlpipe.policies.stage import initial_states
+from rlpipe.policies.step import Step
 from rlpipe.snapshot.snapshot import Role
+from rlpipe.snapshot.spaces import nested_batch
 from rlpipe.snapshot.spec import Json, Spec
 from rlpipe.snapshot.state import Array, State, copied, entries
 
@@ -37,7 +42,7 @@ _WITHOUT_FLOAT64 = frozenset({"mps"})
 
 _FLOATS = frozenset({"float16", "float32", "float64"})
 
-__all__ = ["Policy", "PolicySpec"]
+__all__ = ["Policy", "PolicySpec", "Step"]
 
 
 class Policy(Checkpointable):
@@ -51,7 +56,7 @@ class Policy(Checkpointable):
         metadata: Plain facts, such as {"trained": False}.
 
     Raises:
-        SpecError: The module keeps state under a reserved name, or a memory through an episode.
+        SpecError: The module keeps state under a reserved name.
         NormalizerError: Statistics that cannot normalise.
     """
 
@@ -73,60 +78,132 @@ class Policy(Checkpointable):
                 found=listed(reserved),
                 fix="rename the attribute of the module",
             )
-        if memory := module.get_initial_state():
-            raise SpecError(
-                f"{self.spec.module.class_path} keeps a memory through an episode",
-                expected="a module whose get_initial_state() is empty",
-                found=listed(map(str, memory)),
-                fix="save and restore the module itself; a policy around it would forget what it has seen",
-            )
+        self._ports = input_ports(self.spec, PLAIN)
         initial = initial_states(spec.observation, spec.observation_space)
         self._statistics = initial if statistics is None else statistics
         self._place = place_of(module)
         self._use(*self._graphs_of(self._statistics))
 
-    def _graphs_of(self, statistics: State) -> tuple[PolicyGraph, PolicyGraph]:
+    def _graphs_of(self, statistics: State, options: GraphOptions = PLAIN) -> tuple[PolicyGraph, PolicyGraph]:
         """What is exported, and what runs here: with the trainers' precision, where the device has it."""
-        exported, running = (PolicyGraph(self.spec, self.module, statistics) for _ in range(2))
+        exported, running = (PolicyGraph(self.spec, self.module, statistics, options) for _ in range(2))
         if self._place.type not in _WITHOUT_FLOAT64:
             in_float64(running.observation)
         return exported.to(self._place), running.to(self._place)
 
     def _use(self, exported: PolicyGraph, running: PolicyGraph) -> None:
-        self._graph, self._running = exported, running
+        self._graphs = {PLAIN: (exported, running)}
 
-    def compute_actions(self, observations: Any) -> Array:
+    @property
+    def memory(self) -> tuple[Port, ...]:
+        """What it carries through an episode; () for one that does not remember."""
+        return tuple(port for port in self._ports if port.name.partition(".")[0] == STATE)
+
+    def compute_actions(
+        self,
+        observations: Any,
+        *,
+        state: Mapping[str, Array] | None = None,
+        episode_start: Any = None,
+        action_mask: Any = None,
+    ) -> Any:
         """Deterministic actions for observations.
 
         Args:
             observations: A batch (B, *shape) of the observation space, nested for Dict and Tuple; or a single
                 observation, which is recognised by its shape.
+            state: See `step`, which a policy that remembers needs to go on.
+            episode_start: See `step`.
+            action_mask: See `step`.
 
         Returns:
-            Actions (B, *shape) in the action space's dtype; one action (*shape) for a single observation.
+            Actions (B, *shape) in the action space's dtype, nested as it is; one action (*shape) for a single
+            observation.
 
         Raises:
             ObservationError: Another structure, shape or dtype, or NaN.
+            SpecError: The network fails, or puts out something that the action stages cannot take; or the policy
+                remembers, and no state is given.
+        """
+        if state is None and self.memory:
+            raise SpecError(
+                "this policy remembers, and compute_actions forgets",
+                expected="the state that the last step gave",
+                found="no state",
+                fix="actions, state = policy.step(observations, state), with state=None at the start of an episode",
+            )
+        return self.step(observations, state, episode_start=episode_start, action_mask=action_mask).actions
+
+    def step(
+        self,
+        observations: Any,
+        state: Mapping[str, Array] | None = None,
+        *,
+        episode_start: Any = None,
+        action_mask: Any = None,
+    ) -> Step:
+        """Deterministic actions, and what is remembered for the next step.
+
+        Args:
+            observations: See `compute_actions`.
+            state: What the last step gave, (B, ...) each; None at the start of episodes.
+            episode_start: (B,) bool, the rows that begin an episode: their state is put back, whatever it holds.
+            action_mask: (B, n) bool, which choices are allowed, the blocks of MultiDiscrete behind each other; None
+                allows all.
+
+        Raises:
+            ObservationError: See `compute_actions`; or another state, or a mask of another shape.
+            SpecError: See `compute_actions`.
+        """
+        read = read_observations(self.spec.observation_space, observations)
+        aside = Aside(state=state, episode_start=episode_start, action_mask=action_mask)
+        found = self.answers({**read.arrays, **aside.arrays(self._ports, read)})
+        actions = {name: array[0] if read.is_single else array for name, array in found.items() if _is_action(name)}
+        kept = {name.removesuffix(NEXT): array for name, array in found.items() if name.endswith(NEXT)}
+        return Step(nested_batch(self.spec.action_space, actions, ACTION), kept)
+
+    def answers(self, named: Mapping[str, Array], options: GraphOptions = PLAIN) -> dict[str, Array]:
+        """One step as a function of flat named arrays, with the precision that the policy acts with.
+
+        Args:
+            named: Input name -> (B, ...), all that `graph(options)` takes, in its dtypes.
+            options: How it decides, and what it gives.
+
+        Returns:
+            Output name -> (B, ...).
+
+        Raises:
             SpecError: The network fails, or puts out something that the action stages cannot take.
         """
-        return self._run("forward", observations)
+        return {name: _numpy(tensor) for name, tensor in self._asked(named, options, "answer").items()}
+
+    def decisive(self, named: Mapping[str, Array], options: GraphOptions = PLAIN) -> Array:
+        """What the module puts out, before any mask and any choice, as a function of flat named arrays."""
+        found: Array = _numpy(self._asked(named, options, "decision"))
+        return found
 
     def scores(self, observations: Any) -> Array:
-        """What the action is chosen from: logits or Q values; where nothing is chosen, what the module puts out."""
-        return self._run("scores", observations)
+        """What the action is chosen from: logits or Q values; where nothing is chosen, what the module puts out.
+
+        A policy that remembers gives those of an episode's first step.
+        """
+        return self._of_first_step("weighed", observations)
 
     def margins(self, observations: Any) -> Array:
         """By how much the least sure choice is ahead of the next: (B,); infinite where nothing is chosen."""
-        return self._run("margins", observations)
+        return self._of_first_step("sureness", observations)
 
-    def _run(self, name: str, given: Any) -> Array:
+    def _of_first_step(self, name: str, given: Any) -> Array:
         read = read_observations(self.spec.observation_space, given)
-        self._follow_module()
-        graph = self._running
-        tensors = [torch.from_numpy(read.arrays[each]).to(self._place) for each in graph.input_names]
-        with evaluating(self.module), torch.inference_mode(), self._blaming_the_module():
-            found: Array = _numpy(getattr(graph, name)(*tensors))
+        named = {**read.arrays, **Aside().arrays(self._ports, read)}
+        found: Array = _numpy(self._asked(named, PLAIN, name))
         return found[0] if read.is_single else found
+
+    def _asked(self, named: Mapping[str, Array], options: GraphOptions, name: str) -> Any:
+        graph = self._graph_of(options)[1]
+        tensors = {each: torch.from_numpy(named[each]).to(self._place) for each in graph.input_names}
+        with evaluating(self.module), torch.inference_mode(), self._blaming_the_module():
+            return getattr(graph, name)(tensors)
 
     @contextmanager
     def _blaming_the_module(self) -> Iterator[None]:
@@ -143,20 +220,27 @@ class Policy(Checkpointable):
                 fix="try the module alone on a batch of its observation space",
             ) from error
 
-    def graph(self) -> PolicyGraph:
+    def graph(self, options: GraphOptions = PLAIN) -> PolicyGraph:
         """The policy as one torch module with flat inputs and outputs, around the same parameters.
 
-        It takes a tensor (B, *shape) for each of `input_names`, in the environment's dtype, and gives the actions
-        (B, ...). It computes in float32, as deployment runtimes do, where `compute_actions` normalises in float64.
-        Copy it before you change it.
-        """
-        self._follow_module()
-        return self._graph
+        It takes a tensor (B, *shape) for each of `input_names`, in the environment's dtype, and gives one for each of
+        `output_names`. It computes in float32, as deployment runtimes do, where `compute_actions` normalises in
+        float64. Copy it before you change it.
 
-    def _follow_module(self) -> None:
+        Raises:
+            UnsupportedModuleError: Options that such a policy cannot have.
+        """
+        return self._graph_of(options)[0]
+
+    def _graph_of(self, options: GraphOptions) -> tuple[PolicyGraph, PolicyGraph]:
         if (place := place_of(self.module)) != self._place:
             self._place = place
             self._use(*self._graphs_of(self._statistics))
+        if options not in self._graphs:
+            self._graphs[options] = self._graphs_of(self._statistics, options)
+        for graph in self._graphs[options]:
+            graph.refresh()
+        return self._graphs[options]
 
     def get_state(
         self,
@@ -294,8 +378,12 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 def _numpy(tensor: torch.Tensor) -> Array:
     """The tensor as an array; numpy has no bfloat16 and no float8."""
     is_strange = tensor.is_floating_point() and str(tensor.dtype).removeprefix("torch.") not in _FLOATS
-    array: Array = (tensor.float() if is_strange else tensor).cpu().numpy()
+    array: Array = (tensor.float() if is_strange else tensor).detach().cpu().numpy()
     return array
+
+
+def _is_action(name: str) -> bool:
+    return name.partition(".")[0] == ACTION
 
 
 def _parted(state: State) -> tuple[State, State]:

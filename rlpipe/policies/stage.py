@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from math import inf, isnan
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,7 +17,24 @@ from rlpipe.snapshot.state import State
 if TYPE_CHECKING:
     from torch import nn
 
+    from rlpipe.policies.history_modules import Chain
+
 _INFINITE = {"inf": inf, "-inf": -inf}
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """An array that is carried through an episode; zeros before one.
+
+    Attributes:
+        shape: Without the batch.
+        dtype: A numpy dtype name.
+        name: What the module calls it; "" for that of a stage.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    name: str = ""
 
 
 class Stage(ABC):
@@ -49,6 +66,11 @@ class Stage(ABC):
         """Statistics of a stage that has seen nothing; {} where it keeps none. float64 arrays."""
         del space
         return {}
+
+    def memory(self, space: Space) -> tuple[Memory, ...]:
+        """What is carried through an episode, in the order in which it is used; () for most stages."""
+        del space
+        return ()
 
     @abstractmethod
     def build(self, space: Space, state: State) -> nn.Module:
@@ -146,12 +168,21 @@ def initial_states(stages: Iterable[Stage], space: Space) -> State:
     return states
 
 
-def build_chain(stages: Iterable[Stage], space: Space, state: State) -> nn.Sequential:
+def memories(stages: Iterable[Stage], space: Space) -> tuple[Memory, ...]:
+    """What the stages carry through an episode, in the order in which they run."""
+    found: list[Memory] = []
+    for stage in stages:
+        found.extend(stage.memory(space))
+        space = stage.output_space(space)
+    return tuple(found)
+
+
+def build_chain(stages: Iterable[Stage], space: Space, state: State) -> Chain:
     """The torch modules of the stages in a row; see `Stage.build`."""
-    from torch import nn
+    from rlpipe.policies.history_modules import Chain
 
     modules = []
     for stage in stages:
         modules.append(stage.build(space, state.get(stage.type, {})))
         space = stage.output_space(space)
-    return nn.Sequential(*modules)
+    return Chain(*modules)

@@ -7,7 +7,7 @@ and `action_modules`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -67,17 +67,16 @@ class Layout(StageModule):
         return x.permute(0, *(axis + 1 for axis in self.axes))
 
 
-class PerKey(StageModule):
-    """A chain of stages for each part."""
+class Pick(StageModule):
+    """Some parts of several."""
 
-    def __init__(self, keys: Sequence[Any], chains: Sequence[nn.Module]) -> None:
+    def __init__(self, keys: tuple[str, ...]) -> None:
         super().__init__()
-        self.keys = tuple(keys)
-        self.chains = nn.ModuleList(chains)
+        self.keys = keys
 
-    def forward(self, parts: Any) -> dict[str, Any]:
-        """Parts by key or index to a dict of what their chains make of them."""
-        return {str(key): chain(parts[key]) for key, chain in zip(self.keys, self.chains, strict=True)}
+    def forward(self, parts: Mapping[str, Any]) -> dict[str, Any]:
+        """A dict of the parts that are kept."""
+        return {key: parts[key] for key in self.keys}
 
 
 class Concat(StageModule):

@@ -10,9 +10,19 @@ from rlpipe.errors import SpecError
 from rlpipe.modules.fields import choice, read_fields
 from rlpipe.policies.action_stages import Affine, Argmax, Clip, MultiArgmax, Round, Tanh, Threshold, Unscale
 from rlpipe.policies.array_stages import Cast, Flatten, Layout, Reshape
-from rlpipe.policies.default_stages import OutputKind, Stages, default_action_stages, default_observation_stages
-from rlpipe.policies.dict_stages import Concat, PerKey
+from rlpipe.policies.default_stages import (
+    OutputKind,
+    Stages,
+    default_action_stages,
+    default_observation_stages,
+    masked_action_stages,
+    parted_observation_stages,
+)
+from rlpipe.policies.dict_stages import Concat, PerKey, Pick
+from rlpipe.policies.history_stages import FrameStack
+from rlpipe.policies.mask_stages import Mask
 from rlpipe.policies.observation_stages import Normalize, OneHot, Scale
+from rlpipe.policies.part_stages import Parts
 from rlpipe.policies.stage import Stage, through
 from rlpipe.snapshot.spaces import Space
 from rlpipe.snapshot.spec import Json
@@ -24,12 +34,16 @@ __all__ = [
     "Clip",
     "Concat",
     "Flatten",
+    "FrameStack",
     "Layout",
+    "Mask",
     "MultiArgmax",
     "Normalize",
     "OneHot",
     "OutputKind",
+    "Parts",
     "PerKey",
+    "Pick",
     "Reshape",
     "Round",
     "Scale",
@@ -40,15 +54,17 @@ __all__ = [
     "Unscale",
     "default_action_stages",
     "default_observation_stages",
+    "masked_action_stages",
+    "parted_observation_stages",
     "prepared_space",
     "stages_from_json",
     "stages_to_json",
 ]
 
 _EITHER = (Affine, Cast, Clip, Flatten, Layout, Reshape)
-_OBSERVATION = (*_EITHER, Concat, Normalize, OneHot, PerKey, Scale)
-_ACTION = (*_EITHER, Argmax, MultiArgmax, Round, Tanh, Threshold, Unscale)
-_SIDES = MappingProxyType({"observation": _OBSERVATION, "action": _ACTION})
+_OBSERVATION = (*_EITHER, Concat, FrameStack, Normalize, OneHot, PerKey, Pick, Scale)
+_ACTION = (*_EITHER, Argmax, Mask, MultiArgmax, Parts, Round, Tanh, Threshold, Unscale)
+_SIDES = MappingProxyType({"observation": _OBSERVATION, "action": _ACTION, "target": _EITHER})
 
 
 def stages_to_json(stages: Iterable[Stage]) -> list[Json]:
@@ -61,7 +77,7 @@ def stages_from_json(value: Any, *, side: str) -> Stages:
 
     Args:
         value: Such as [{"type": "one_hot", "nvec": [3], "start": [0]}].
-        side: "observation" or "action": which kinds of stages may be in it, and how errors name it.
+        side: "observation", "action" or "target": which kinds of stages may be in it, and how errors name it.
 
     Raises:
         SpecError: An unknown type or field, a missing field, or a value that does not fit.
@@ -77,7 +93,7 @@ def _stage(value: Any, kinds: Mapping[str, type[Stage]], where: str) -> Stage:
         raise SpecError(f"{where} is no stage", expected="a mapping with a type", found=repr(value)[:80])
     fields = dict(value)
     kind = kinds[choice(fields.pop("type", None), kinds, where=f"{where}.type")]
-    if kind is PerKey and isinstance(fields.get("stages"), Mapping):
+    if kind in (PerKey, Parts) and isinstance(fields.get("stages"), Mapping):
         parts = fields["stages"].items()
         fields["stages"] = {key: stages_from_json(stages, side=f"{where}.stages.{key}") for key, stages in parts}
     return read_fields(kind, fields, where=where)

@@ -40,6 +40,7 @@ class Case:
         config: Its model_config.
         training_names: Names at the top of its state, or paths of them, that only training needs.
         batch: Further inputs of `forward_train`, by name, each without its batch axis.
+        is_recurrent: It trains on sequences.
     """
 
     name: str
@@ -48,6 +49,13 @@ class Case:
     config: Mapping[str, Any] = field(default_factory=dict)
     training_names: tuple[str, ...] = ()
     batch: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    is_recurrent: bool = False
+
+
+def flat(outputs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    """The outputs, those of the memory beside the others."""
+    memory = outputs.get("state_out", {})
+    return {**{name: value for name, value in outputs.items() if name != "state_out"}, **memory}
 
 
 class ModuleSuite(ABC):
@@ -78,6 +86,14 @@ class ModuleSuite(ABC):
 
     def observations(self, case: Case, n: int = 5) -> torch.Tensor:
         return torch.from_numpy(np.asarray(case.observations.sample(n, np.random.default_rng(1))).copy())
+
+    def step(self, module: RLModule, case: Case) -> dict[str, Any]:
+        """A batch for `forward_inference`."""
+        memory = {
+            name: torch.randn(5, *np.shape(value), generator=torch.Generator().manual_seed(2))
+            for name, value in module.get_initial_state().items()
+        }
+        return {"obs": self.observations(case), **({"state_in": memory} if memory else {})}
 
     def test_the_state_names_are_those_of_torch(self, case: Case) -> None:
         module = self.module(case)
@@ -121,9 +137,10 @@ class ModuleSuite(ABC):
         slim = replace(self.spec(case), inference_only=True).build()
         slim.set_state(full.get_state(inference_only=True))
         full.eval()
-        ours, theirs = (module.forward_inference({"obs": self.observations(case)}) for module in (full, slim))
+        ours, theirs = (flat(module.forward_inference(self.step(module, case))) for module in (full, slim))
         assert ours.keys() == theirs.keys()
         assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+        assert full.get_initial_state().keys() == slim.get_initial_state().keys()
         assert not any(module.training for module in slim.modules())
         assert not any(parameter.requires_grad for parameter in slim.parameters())
 
@@ -137,8 +154,14 @@ class ModuleSuite(ABC):
     def test_forward_train_reaches_every_trained_parameter(self, case: Case) -> None:
         module = self.module(case)
         batch = {name: torch.randn(5, *shape) for name, shape in case.batch.items()}
-        outputs = module.forward_train({"obs": self.observations(case), **batch})
-        sum(output.sum() for output in outputs.values() if output.requires_grad).backward()  # type: ignore[union-attr]
+        observations = self.observations(case)
+        if case.is_recurrent:
+            observations, batch = (
+                observations.unsqueeze(1).repeat_interleave(3, 1),
+                {name: value.unsqueeze(1).repeat_interleave(3, 1) for name, value in batch.items()},
+            )
+        outputs = module.forward_train({"obs": observations, **batch})
+        sum(output.sum() for output in flat(outputs).values() if output.requires_grad).backward()  # type: ignore[union-attr]
         trained = {name for name, parameter in module.named_parameters() if parameter.requires_grad}
         assert trained - {name for name, parameter in module.named_parameters() if parameter.grad is not None} <= {
             "log_alpha"
@@ -175,15 +198,24 @@ class ModuleSuite(ABC):
     def test_the_default_policy_exports_with_any_batch_size(self, case: Case) -> None:
         policy = self.policy(case)
         graph = policy.graph().eval()
-        dynamic = (({0: Dim("batch", min=1, max=65536)},),)
+        dynamic = (({0: Dim("batch", min=1, max=65536)},) * len(graph.input_names),)
         with torch.no_grad():
-            program = torch.export.export(graph, (self.observations(case, 2),), dynamic_shapes=dynamic).module()
+            program = torch.export.export(graph, self.inputs(policy, case, 2), dynamic_shapes=dynamic).module()
         for size in BATCHES:
-            observations = self.observations(case, size)
-            found = program(observations)
-            assert found.shape == (size, *policy.spec.action_space.shape)  # type: ignore[attr-defined]
-            torch.testing.assert_close(found, graph(observations), rtol=1e-6, atol=1e-6)
-            assert policy.spec.action_space.contains(policy.compute_actions(observations.numpy()))
+            inputs = self.inputs(policy, case, size)
+            found, expected = (
+                made if isinstance(made, tuple) else (made,) for made in (program(*inputs), graph(*inputs))
+            )
+            assert found[0].shape == (size, *policy.spec.action_space.shape)  # type: ignore[attr-defined]
+            for one, other in zip(found, expected, strict=True):
+                torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-6)
+            assert policy.spec.action_space.contains(policy.step(inputs[0].numpy()).actions)
+
+    def inputs(self, policy: Policy, case: Case, n: int) -> tuple[torch.Tensor, ...]:
+        """Those of the policy's graph."""
+        torch.manual_seed(n)
+        memory = tuple(torch.randn(n, *port.shape) for port in policy.memory)
+        return (self.observations(case, n), *memory, *((torch.rand(n) < 0.5,) if memory else ()))
 
     def policy(self, case: Case) -> Policy:
         module = self.module(case)

@@ -33,7 +33,8 @@ def judged(
 
 
 def test_equal_is_equal() -> None:
-    assert judged(REAL, POLICY, POLICY.copy()) == Findings(max_error=0.0, differing=(), ties=0, rounding=0, undefined=0)
+    expected = Findings(max_error=0.0, differing=(), ties=0, rounding=0, undefined=0, errors={"action": 0.0})
+    assert judged(REAL, POLICY, POLICY.copy()) == expected
 
 
 @pytest.mark.parametrize(("error", "differing"), [(9e-6, ()), (1e-4, (7,))])
@@ -43,6 +44,15 @@ def test_the_tolerance_decides(error: float, differing: tuple[int, ...]) -> None
     result = judged(REAL, POLICY, found)
     assert result.differing == differing
     assert result.max_error == pytest.approx(error, rel=0.05)
+
+
+def test_differences_of_unbounded_numbers_are_counted_by_their_size() -> None:
+    policy = POLICY * 1000
+    result = judged(REAL, policy, policy * np.float32(1 + 3e-6))
+    assert result.differing == ()
+    assert result.max_error == pytest.approx(3e-6, rel=0.1)
+    bounded = TensorSpec(name="action", dtype="float32", shape=(2,), low=-5000.0, high=5000.0)
+    assert judged(bounded, policy, policy * np.float32(1 + 3e-6)).max_error > 1e-3
 
 
 def test_answers_are_matched_to_their_observations() -> None:

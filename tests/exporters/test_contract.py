@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from rlpipe.exporters.checked import checked
-from rlpipe.exporters.contract import judge, wrong_feeds
+from rlpipe.exporters.contract import declared_feeds, judge, wrong_feeds
 from tests.exporters.graphs import EXAMPLES, Example, many_inputs, normalised
+from tests.exporters.memory_graphs import STEPPING, Stepping, lstm, masked_choices
 
 
 def test_the_cases_of_one_vector() -> None:
@@ -35,9 +38,50 @@ def test_the_check_refuses_every_case_and_takes_what_is_right(name: str) -> None
     guarded = checked(example.compute, [spec.to_json() for spec in example.signature.inputs])
     assert guarded({key: array[:3] for key, array in arrays.items()})
     for case, feeds in wrong_feeds(example.signature, arrays).items():
-        with pytest.raises(ValueError, match=r"obs|extra") as caught:
+        with pytest.raises(ValueError, match=r"obs|extra|batch sizes") as caught:
             guarded(feeds)
         assert str(caught.value), case
+
+
+@pytest.mark.parametrize("name", STEPPING)
+def test_it_refuses_wrong_memory_masks_and_noise_too(name: str) -> None:
+    example = STEPPING[name]()
+    arrays = example.chosen().arrays
+    guarded = checked(example.compute, [spec.to_json() for spec in example.signature.inputs])
+    for case, feeds in wrong_feeds(example.signature, arrays).items():
+        with pytest.raises(ValueError) as caught:  # noqa: PT011 - what it says differs
+            guarded(feeds)
+        assert str(caught.value), case
+
+
+def test_the_cases_of_a_memory() -> None:
+    cases = wrong_feeds(lstm().signature, lstm().chosen().arrays)
+    assert {
+        "missing state.1", "dtype of state.0", "rank of state.0", "width of state.0", "NaN of state.1",
+        "another batch of state.0", "dtype of episode_start", "missing episode_start",
+    } <= set(cases)  # fmt: skip
+    assert cases["dtype of episode_start"]["episode_start"].dtype == np.float32
+    assert cases["width of state.0"]["state.0"].shape == (3, 1, 7)
+    assert "width of action_mask" in wrong_feeds(masked_choices().signature, masked_choices().chosen().arrays)
+
+
+@pytest.mark.parametrize("make", [lstm, masked_choices])
+def test_what_only_looks_wrong_has_a_declared_outcome(make: Callable[[], Stepping]) -> None:
+    example = make()
+    arrays = example.chosen().arrays
+    guarded = checked(example.compute, [spec.to_json() for spec in example.signature.inputs])
+    (case,) = declared_feeds(example.signature, arrays).values()
+    one, other = guarded(case.feeds), guarded(case.like)
+    assert all(np.array_equal(one[name], other[name]) for name in one)
+    assert any((case.feeds[name] != case.like[name]).any() for name in case.feeds)
+
+
+def test_a_declared_outcome_that_does_not_come_fails() -> None:
+    same = "answers as if every choice were allowed"
+    level = judge({"no choice allowed": {"file": same, "checked": same}}, "")
+    assert (level.status, "no choice allowed: answers as if" in level.detail) == ("ok", True)
+    level = judge({"no choice allowed": {"file": "answers otherwise", "checked": "answers otherwise"}}, "")
+    assert (level.status, "it answers no choice allowed" in level.detail) == ("failed", True)
 
 
 def test_the_check_copies_what_is_not_contiguous() -> None:

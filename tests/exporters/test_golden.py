@@ -5,10 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
-from rlpipe.exporters.golden import COUNT, choose, golden, read_golden, write_golden
+from rlpipe.exporters.golden import COUNT, STEPS, choose, golden, read_golden, write_golden
+from rlpipe.exporters.sequences import play
 from rlpipe.exporters.verify import perturbation
 from tests.exporters.graphs import EXAMPLES, Example
+from tests.exporters.memory_graphs import STEPPING, lstm
 
 
 @pytest.fixture(params=EXAMPLES)
@@ -56,3 +59,40 @@ def test_equal_vectors_give_equal_files(tmp_path: Path) -> None:
         write_golden(tmp_path / name, golden(truth, np.arange(5)))
     for file in ("golden.npz", "golden.json"):
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
+
+
+@pytest.mark.parametrize("name", STEPPING)
+def test_memory_brings_steps_in_a_row(name: str, tmp_path: Path) -> None:
+    example = STEPPING[name]()
+    truth = example.reference()
+    write_golden(tmp_path, golden(truth, choose(truth, perturbation(truth))))
+    vectors = read_golden(tmp_path)
+    assert list(vectors.inputs) == [spec.name for spec in example.signature.inputs]
+    assert bool(vectors.run_inputs) == bool(vectors.run_outputs) == bool(example.signature.memory)
+    if vectors.run_inputs:
+        again = play(example.compute, example.signature, vectors.run_inputs)
+        assert len(vectors.run_inputs["episode_start"]) == STEPS
+        for key, array in vectors.run_outputs.items():
+            np.testing.assert_allclose(again[key], array, atol=1e-5, rtol=1e-5)
+
+
+def test_the_json_has_one_row_of_them(tmp_path: Path) -> None:
+    truth = lstm().reference()
+    vectors = golden(truth, np.arange(5))
+    write_golden(tmp_path, vectors)
+    found = json.loads((tmp_path / "golden.json").read_text())["sequence"]
+    assert found["steps"] == STEPS
+    assert "state.0" not in found["inputs"]
+    np.testing.assert_array_equal(
+        np.array(found["outputs"]["state.0.next"], "f4"), vectors.run_outputs["state.0.next"][:, 0]
+    )
+
+
+def test_steps_end_before_the_policys_own_rounding_counts() -> None:
+    """A memory that grows without end is soon a matter of the last digits."""
+    example = lstm()
+    with torch.no_grad():
+        example.module.back.weight *= 300  # type: ignore[operator, union-attr]
+    truth = example.reference()
+    vectors = golden(truth, np.arange(5))
+    assert 1 <= len(vectors.run_inputs["episode_start"]) < STEPS

@@ -333,7 +333,7 @@ def test_two_outputs_that_decide_are_refused() -> None:
     from rlpipe.policies.policy_graph import decided_by
 
     tensor = torch.zeros(1)
-    assert decided_by({"mean": tensor, "log_std": tensor}) is tensor
+    assert decided_by({"mean": tensor, "log_std": tensor})[1] is tensor
     for outputs in ({"mean": tensor, "q": tensor}, {"value": tensor}, {}):
         with pytest.raises(SpecError, match="one thing that decides"):
             decided_by(outputs)
@@ -397,12 +397,6 @@ def test_a_network_that_fails_is_named_with_what_it_said() -> None:
         assert "no batch of three" in caught.value.found
         assert isinstance(caught.value.__cause__, KeyError)
     assert made.compute_actions(np.zeros((2, 3), np.float32)).shape == (2,)
-
-
-def test_a_module_with_a_memory_is_refused() -> None:
-    with pytest.raises(SpecError, match="Remembering keeps a memory") as caught:
-        PolicySpec.default(networks.Remembering, Box.uniform(-1, 1, (3,)), Discrete(2)).build()
-    assert caught.value.found == "h"
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float64"])

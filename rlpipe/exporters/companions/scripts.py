@@ -12,10 +12,15 @@ from typing import Any
 
 from rlpipe.exporters.checked import checked
 from rlpipe.exporters.companions import verify_main
+from rlpipe.exporters.signature import Signature
 from rlpipe.exporters.target import acts, resolve
 
 VERIFY_NAME, EXAMPLE_NAME = "verify.py", "example.py"
 _MARK = "LOADERS: dict[str, Any] = {}\nchecked: Any = None\n# -- loaders --\n"
+_OPENING = """\
+here = Path(__file__).resolve().parent
+policy = checked(load_{target}(str(here / "{file}")), INPUTS)
+"""
 _PREFERRED = ("onnx", "numpy", "c99")
 """What an example shows, if it is there: the runtimes that need least."""
 
@@ -57,21 +62,62 @@ def example_script(record: Mapping[str, Any], targets: Sequence[str]) -> str | N
         "",
         "",
     ]
-    body = f"""
-def main() -> None:
-    here = Path(__file__).resolve().parent
-    policy = checked(load_{chosen}(str(here / "{record["targets"][chosen]["file"]}")), INPUTS)
-    # One observation, batch first; any batch size works. Here a golden one, in yours what the environment gives.
-    with np.load(here / "golden.npz") as golden:
-        observation = {{name: golden["inputs/" + name][:1] for name in {[spec["name"] for spec in inputs]!r}}}
-    for name, action in policy(observation).items():
-        print(name, action.dtype, action[0])
-
-
-if __name__ == "__main__":
-    main()
-"""
+    file = record["targets"][chosen]["file"]
+    opening = _OPENING.format(target=chosen, file=file)
+    act = _acting_with_memory(inputs) if Signature.from_json(record["signature"]).memory else _acting(inputs)
+    body = (
+        f'\ndef main() -> None:\n{textwrap.indent(opening + act, "    ")}\n\nif __name__ == "__main__":\n    main()\n'
+    )
     return _plain("\n".join(lines) + "\n" + inspect.getsource(checked) + "\n\n" + loader_source(chosen) + "\n" + body)
+
+
+def _acting(inputs: Sequence[Mapping[str, Any]]) -> str:
+    """One step."""
+    names = [spec["name"] for spec in inputs]
+    notes = "".join(f"# {text}\n" for text in _notes(inputs))
+    return f"""\
+# One observation, batch first; any batch size works. Here a golden one, in yours what the environment gives.
+{notes}with np.load(here / "golden.npz") as golden:
+    observation = {{name: golden["inputs/" + name][:1] for name in {names!r}}}
+for name, action in policy(observation).items():
+    print(name, action.dtype, action[0])
+"""
+
+
+def _acting_with_memory(inputs: Sequence[Mapping[str, Any]]) -> str:
+    """Several steps in a row."""
+    states = [spec["name"] for spec in inputs if spec["name"].startswith("state.")]
+    given = [spec["name"] for spec in inputs if spec["name"] not in states]
+    notes = "".join(f"# {text}\n" for text in _notes(inputs))
+    return f"""\
+# Steps of one episode after another, batch first; any batch size works. Here golden ones of a single row, in yours
+# what the environment gives.
+{notes}with np.load(here / "golden.npz") as golden:
+    steps = {{name: golden["sequence/inputs/" + name][:, :1] for name in {given!r}}}
+# The memory: zeros before the first step, then what the policy gave the step before. episode_start is True at the
+# first step of every episode and puts the memory of that row back, whatever it holds; at other steps it is False.
+specs = [spec for spec in INPUTS if spec["name"].startswith("state.")]
+state = {{spec["name"]: np.zeros((1, *spec["shape"][1:]), spec["dtype"]) for spec in specs}}
+for step in range(len(steps["episode_start"])):
+    outputs = policy({{**{{name: array[step] for name, array in steps.items()}}, **state}})
+    state = {{name: outputs[name + ".next"] for name in state}}
+    for name, value in outputs.items():
+        if not name.endswith(".next"):
+            print(step, name, value.dtype, value[0])
+"""
+
+
+def _notes(inputs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What is to be known about inputs that are no observations."""
+    names = {spec["name"]: spec for spec in inputs}
+    found = []
+    if "action_mask" in names:
+        found.append("action_mask: True where a choice is allowed, for one part of the action after the other.")
+    if "noise" in names:
+        draw = {"normal": "rng.standard_normal(shape)", "uniform": "rng.random(shape)"}
+        how = draw.get(names["noise"].get("distribution", ""), "")
+        found.append(f"noise: drawn anew for every step, {how}.astype(np.float32); equal noise gives equal actions.")
+    return found
 
 
 def loader_source(target_id: str) -> str:
@@ -88,13 +134,17 @@ def _described(record: Mapping[str, Any]) -> list[str]:
 
 
 def _literal(value: Any) -> str:
-    """JSON as Python text; bounds are left out, they can be long."""
+    """JSON as Python text, one line for each item; bounds are left out, they can be long."""
     short = (
-        [{name: spec[name] for name in ("name", "dtype", "shape")} for spec in value]
+        [{name: spec[name] for name in ("name", "dtype", "shape", "distribution") if name in spec} for spec in value]
         if isinstance(value, list)
         else value
     )
-    return json.dumps(short, ensure_ascii=False)
+    if isinstance(short, list):
+        lines = [f"    {json.dumps(item, ensure_ascii=False)},\n" for item in short]
+        return f"[\n{''.join(lines)}]"
+    lines = [f"    {json.dumps(key)}: {json.dumps(item, ensure_ascii=False)},\n" for key, item in short.items()]
+    return f"{{\n{''.join(lines)}}}"
 
 
 def _plain(text: str) -> str:

@@ -20,6 +20,9 @@ import numpy as np
 ALONE = 8
 """So many golden vectors are asked one by one too."""
 
+NEXT = ".next"
+"""`state.0.next` is what goes into `state.0` at the next step."""
+
 LOADERS: dict[str, Any] = {}
 checked: Any = None
 # -- loaders --
@@ -61,13 +64,12 @@ def verified(folder: Path, record: Any, name: str, entry: Any) -> tuple[str, str
 
 
 def replayed(folder: Path, step: Any, options: Any) -> tuple[str, str]:
-    """Golden vectors through a loaded artifact, all at once and one by one."""
+    """Golden vectors through a loaded artifact, all at once and one by one; then steps that carry its own memory."""
     with np.load(folder / "golden.npz", allow_pickle=False) as archive:
-        sides = [
-            {name.partition("/")[2]: archive[name] for name in archive.files if name.startswith(side)}
-            for side in ("inputs/", "outputs/")
-        ]
-    inputs, outputs = sides
+        inputs, outputs, run_inputs, run_outputs = (
+            {name[len(side) :]: archive[name] for name in archive.files if name.startswith(side)}
+            for side in ("inputs/", "outputs/", "sequence/inputs/", "sequence/outputs/")
+        )
     count = len(next(iter(inputs.values())))
     spans = [slice(0, count), *(slice(row, row + 1) for row in range(min(ALONE, count)))]
     largest = 0.0
@@ -81,7 +83,34 @@ def replayed(folder: Path, step: Any, options: Any) -> tuple[str, str]:
         largest = max(largest, difference)
         if problem:
             return "failed", problem
-    return "ok", f"{count} golden vectors, largest difference {largest:.1e}"
+    if not run_inputs:
+        return "ok", f"{count} golden vectors, largest difference {largest:.1e}"
+    difference, problem = carried(step, list(inputs), run_inputs, run_outputs, options)
+    if problem:
+        return "failed", problem
+    steps, rows = next(iter(run_inputs.values())).shape[:2]
+    text = f"{count} golden vectors and {steps} steps of {rows} with its own memory"
+    return "ok", f"{text}, largest difference {max(largest, difference):.1e}"
+
+
+def carried(step: Any, order: list[str], inputs: Any, outputs: Any, options: Any) -> tuple[float, str]:
+    """Steps in a row, each with the memory that the one before gave, from zeros on: difference, and problem or ""."""
+    memory = {name[: -len(NEXT)]: name for name in outputs if name.endswith(NEXT)}
+    state = {name: np.zeros_like(outputs[after][0]) for name, after in memory.items()}
+    limits = {name: scale.max(axis=0) for name, scale in scales(outputs).items()}
+    largest = 0.0
+    for at in range(len(next(iter(inputs.values())))):
+        feeds = {**{name: array[at] for name, array in inputs.items()}, **state}
+        try:
+            found = step({name: feeds[name] for name in order})
+        except Exception as error:  # noqa: BLE001 - whatever the runtime says
+            return largest, f"step {at + 1}: {type(error).__name__}: {error}"
+        difference, problem = differing({name: array[at] for name, array in outputs.items()}, found, options, limits)
+        largest = max(largest, difference)
+        if problem:
+            return largest, f"step {at + 1} with its own memory: {problem}"
+        state = {name: np.asarray(found[after]) for name, after in memory.items()}
+    return largest, ""
 
 
 def differing(expected: Any, found: Any, options: Any, scale: Any) -> tuple[float, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import json
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,9 @@ FILE_NAME = "policy.pt2"
 BLOCKED: tuple[str, ...] = ()
 LOADING_RUNS_CODE = True
 """torch.export.load unpickles some payloads and evaluates expressions."""
+
+
+_SWITCHES = ("train", "training")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +70,20 @@ def export(graph: ExportGraph, path: Path, options: Options, essentials: Mapping
     file = io.BytesIO()  # given a path, torch would write the path's stem into the archive
     torch.export.save(_without_idle_tensors(graph.program), file, extra_files={"rlpipe.json": text})
     path.write_bytes(file.getvalue())
+
+
+def operators(path: str) -> tuple[str, ...]:
+    """The names of what a file computes with; it is read and not run."""
+    with zipfile.ZipFile(path) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith("models/model.json"))
+        nodes = json.loads(archive.read(name))["graph_module"]["graph"]["nodes"]
+    return tuple(sorted({str(node["target"]) for node in nodes if not _is_off(node)}))
+
+
+def _is_off(node: Mapping[str, Any]) -> bool:
+    """Whether an operator such as dropout is told that nobody trains."""
+    switches = [given["arg"].get("as_bool") for given in node["inputs"] if given["name"] in _SWITCHES]
+    return bool(switches) and not any(switches)
 
 
 def load(path: str) -> Step:

@@ -14,8 +14,9 @@ from rlpipe.errors import SpecError
 from rlpipe.modules.fields import flag, read_fields, wholes
 from rlpipe.modules.inference_only_api import InferenceOnlyAPI
 from rlpipe.modules.torch.batch import Batch, Outputs
-from rlpipe.modules.torch.encoders import MLP, EncoderConfig, input_shape, read_encoder
+from rlpipe.modules.torch.encoders import LSTM, MLP, EncoderConfig, input_shape, read_encoder, sees_parts
 from rlpipe.modules.torch.heads import dueling, value_head
+from rlpipe.modules.torch.passes import Sequence, Step, initial_state
 from rlpipe.modules.torch.rl_module import RLModule
 from rlpipe.snapshot.spaces import Discrete
 
@@ -62,6 +63,11 @@ class DQNModule(RLModule, InferenceOnlyAPI):
         """See `DQNConfig`."""
         return read_fields(DQNConfig, model_config, where="model_config").to_json()
 
+    @classmethod
+    def sees_parts(cls, model_config: Mapping[str, Any]) -> bool:
+        """With an encoder of type multi."""
+        return sees_parts(model_config.get("encoder"))
+
     def setup(self) -> None:
         """Build the network and a target with the same numbers."""
         config = self.config = read_fields(DQNConfig, self.model_config, where="model_config")
@@ -89,22 +95,39 @@ class DQNModule(RLModule, InferenceOnlyAPI):
         """Q values."""
         return "q"
 
+    def get_initial_state(self) -> dict[str, Any]:
+        """What the encoder remembers, `encoder/h` and so on."""
+        return initial_state(encoder=self.encoder)
+
     def forward_inference(self, batch: Batch) -> Outputs:
         """`q` (B, n)."""
-        return {"q": self._values(batch["obs"], "")}
+        steps = Step(batch)
+        return steps.outputs({"q": self._values(batch["obs"], "", steps)})
 
     def forward_train(self, batch: Batch) -> Outputs:
-        """`q` (B, n), and where the batch has `next_obs` also `next_q` and `next_target_q` of them."""
+        """`q` (B, n), and where the batch has `next_obs` also `next_q` and `next_target_q` of them.
+
+        With a recurrent encoder over sequences, see `Sequence`: `q` and `target_q` (B, T, n) of the same observations.
+        A loss shifts them by one step, since the next observation needs the memory of those before it.
+        """
+        if isinstance(self.config.encoder, LSTM):
+            return self._over_sequences(batch)
         outputs = self.forward_inference(batch)
         if "next_obs" not in batch:
             return outputs
         with torch.no_grad():
-            target = self._values(batch["next_obs"], "target_")
-        online = self._values(batch["next_obs"], "") if self.config.double else target
+            target = self._values(batch["next_obs"], "target_", Step(batch))
+        online = self._values(batch["next_obs"], "", Step(batch)) if self.config.double else target
         return {**outputs, "next_q": online, "next_target_q": target}
 
-    def _values(self, obs: torch.Tensor, prefix: str) -> torch.Tensor:
-        latent = self._part(prefix, "encoder")(obs)
+    def _over_sequences(self, batch: Batch) -> Outputs:
+        steps = Sequence(batch)
+        with torch.no_grad():
+            target = self._values(batch["obs"], "target_", Sequence(batch))
+        return steps.outputs({"q": self._values(batch["obs"], "", steps), "target_q": target})
+
+    def _values(self, obs: Any, prefix: str, steps: Step) -> torch.Tensor:
+        latent = steps.through("encoder", self._part(prefix, "encoder"), obs)
         if not self.config.dueling:
             q: torch.Tensor = self._part(prefix, "q")(latent)
             return q

@@ -1,135 +1,42 @@
-"""Encoders: prepared observations to features, described by plain data.
-
-Every encoder is an `nn.Sequential`, so its parameters lie at `0/weight`, `0/bias`, `2/weight`, ...
-"""
+"""Encoders: prepared observations to features, described by plain data. A new kind of encoder is one line here."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from itertools import pairwise
-from math import prod
 from types import MappingProxyType
-from typing import Any, ClassVar, TypeAlias
-
-import torch
-from torch import nn
+from typing import Any, TypeAlias
 
 from rlpipe.errors import SpecError
-from rlpipe.modules.activations import ACTIVATIONS
-from rlpipe.modules.fields import choice, read_fields, wholes
-from rlpipe.snapshot.spaces import Box, Space
+from rlpipe.modules.torch.feedforward import CNN, MLP, Encoder, Shape, activation, linear_stack, read_among
+from rlpipe.modules.torch.multi import Inputs, Multi, MultiEncoder
+from rlpipe.modules.torch.recurrent import GRU, LSTM, RecurrentEncoder
+from rlpipe.snapshot.spaces import Box, Dict, Space
 
-Shape: TypeAlias = tuple[int, ...]
+__all__ = [
+    "CNN",
+    "GRU",
+    "LSTM",
+    "MLP",
+    "AnyEncoder",
+    "Encoder",
+    "EncoderConfig",
+    "Inputs",
+    "Multi",
+    "MultiEncoder",
+    "RecurrentEncoder",
+    "Shape",
+    "activation",
+    "input_shape",
+    "linear_stack",
+    "read_encoder",
+    "sees_parts",
+]
 
-
-class Encoder(nn.Sequential):
-    """A stack of layers that knows the width of its features.
-
-    Attributes:
-        out_features: Length of the feature vector.
-    """
-
-    def __init__(self, layers: list[nn.Module], *, out_features: int) -> None:
-        super().__init__(*layers)
-        self.out_features = out_features
-
-
-class MLPEncoder(Encoder):
-    """Linear layers, each with an activation behind it; without layers it is the identity."""
-
-    def forward(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002 - the name of nn.Sequential
-        """(B, ...) float to features (B, out_features); what lies behind the batch axis is flattened."""
-        features: torch.Tensor = super().forward(input.flatten(1))  # type: ignore[no-untyped-call]
-        return features
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MLP:
-    """Linear layers of the widths `hidden`, each followed by the activation. `hidden=()` is the identity."""
-
-    hidden: tuple[int, ...] = (64, 64)
-    activation: str = "tanh"
-
-    type: ClassVar[str] = "mlp"
-
-    def __post_init__(self) -> None:
-        """Check the fields."""
-        object.__setattr__(self, "hidden", wholes(self.hidden, where="hidden of a mlp", least=1))
-        choice(self.activation, ACTIVATIONS, where="activation of a mlp")
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON, the inverse of `read_encoder`."""
-        return {"type": self.type, "hidden": list(self.hidden), "activation": self.activation}
-
-    def build(self, shape: Shape) -> Encoder:
-        """The network for inputs (B, *shape)."""
-        return MLPEncoder(
-            linear_stack(prod(shape), self.hidden, self.activation),
-            out_features=self.hidden[-1] if self.hidden else prod(shape),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CNN:
-    """Convolutions without padding, each (out channels, kernel, stride), then linear layers; activations behind all."""
-
-    filters: tuple[tuple[int, int, int], ...] = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
-    hidden: tuple[int, ...] = (512,)
-    activation: str = "relu"
-
-    type: ClassVar[str] = "cnn"
-
-    def __post_init__(self) -> None:
-        """Check the fields."""
-        if not isinstance(self.filters, (list, tuple)):
-            expected = "a list of [channels, kernel, stride]"
-            raise SpecError("filters of a cnn are no list", expected=expected, found=repr(self.filters)[:80])
-        object.__setattr__(self, "filters", tuple(map(_filter, self.filters)))
-        object.__setattr__(self, "hidden", wholes(self.hidden, where="hidden of a cnn", least=1))
-        choice(self.activation, ACTIVATIONS, where="activation of a cnn")
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON, the inverse of `read_encoder`."""
-        filters = [list(layer) for layer in self.filters]
-        return {"type": self.type, "filters": filters, "hidden": list(self.hidden), "activation": self.activation}
-
-    def build(self, shape: Shape) -> Encoder:
-        """The network for inputs (B, channels, height, width).
-
-        Raises:
-            SpecError: The inputs are no images, or too small for the filters.
-        """
-        if len(shape) != 3:
-            raise SpecError("a cnn encoder takes images", expected="shape (channels, height, width)", found=str(shape))
-        layers: list[nn.Module] = []
-        channels, height, width = shape
-        for out, kernel, stride in self.filters:
-            layers += [nn.Conv2d(channels, out, kernel, stride), activation(self.activation)]
-            channels = out
-            height, width = ((side - kernel) // stride + 1 for side in (height, width))
-            _require_room(height, width, shape, self.filters)
-        flat = channels * height * width
-        layers += [nn.Flatten(), *linear_stack(flat, self.hidden, self.activation)]
-        return Encoder(layers, out_features=self.hidden[-1] if self.hidden else flat)
-
-
-def _filter(layer: Any) -> tuple[int, int, int]:
-    numbers = wholes(layer, where="a filter of a cnn", least=1)
-    if len(numbers) != 3:
-        raise SpecError("a filter of a cnn has three numbers", expected="[channels, kernel, stride]", found=str(layer))
-    return (numbers[0], numbers[1], numbers[2])
-
-
-def _require_room(height: int, width: int, shape: Shape, filters: Any) -> None:
-    if min(height, width) < 1:
-        raise SpecError(
-            "the image is too small for the filters", expected=f"room for {filters}", found=f"shape {shape}"
-        )
-
-
-EncoderConfig: TypeAlias = MLP | CNN
-_TYPES: MappingProxyType[str, type[MLP | CNN]] = MappingProxyType({"cnn": CNN, "mlp": MLP})
+EncoderConfig: TypeAlias = MLP | CNN | Multi | LSTM | GRU
+AnyEncoder: TypeAlias = Encoder | MultiEncoder | RecurrentEncoder
+_TYPES: MappingProxyType[str, type[EncoderConfig]] = MappingProxyType(
+    {kind.type: kind for kind in (CNN, GRU, LSTM, MLP, Multi)}
+)
 
 
 def read_encoder(value: Any, *, where: str) -> EncoderConfig:
@@ -138,38 +45,41 @@ def read_encoder(value: Any, *, where: str) -> EncoderConfig:
     Raises:
         SpecError: Unknown type or field, or a value that does not fit.
     """
-    if isinstance(value, (MLP, CNN)):
-        return value
-    if not isinstance(value, Mapping):
-        raise SpecError(f"{where} is no encoder", expected="a mapping with a type", found=repr(value)[:80])
-    rest = dict(value)
-    kind = choice(rest.pop("type", None), _TYPES, where=f"{where}.type")
-    return read_fields(_TYPES[kind], rest, where=where)
+    return read_among(value, _TYPES, where=where)
 
 
-def activation(name: str) -> nn.Module:
-    """A fresh activation module by its name in a config."""
-    module: nn.Module = getattr(nn, ACTIVATIONS[name])()
-    return module
-
-
-def linear_stack(width: int, hidden: tuple[int, ...], act: str) -> list[nn.Module]:
-    """Linear layers from `width` through `hidden`, each with an activation behind it."""
-    layers = [(nn.Linear(left, right), activation(act)) for left, right in pairwise((width, *hidden))]
-    return [module for pair in layers for module in pair]
-
-
-def input_shape(space: Space) -> Shape:
-    """The shape of prepared observations that an encoder can take.
+def input_shape(space: Space) -> Inputs:
+    """The shape of prepared observations that an encoder can take, or of each part of them.
 
     Raises:
         SpecError: They are no float arrays.
     """
+    if isinstance(space, Dict) and all(isinstance(part, Box) for part in space.spaces.values()):
+        return {key: _shape(part) for key, part in space.spaces.items()}
+    return _shape(space)
+
+
+def _shape(space: Space) -> Shape:
     if isinstance(space, Box) and space.dtype.kind == "f":
         return space.shape
     raise SpecError(
         "an encoder cannot take these observations",
-        expected="a Box of floats",
+        expected="a Box of floats, or a Dict of them",
         found=space.describe(),
         fix="put observation stages before the module: default_observation_stages(space)",
     )
+
+
+def sees_parts(*encoders: Any) -> bool:
+    """Whether one of these encoders, as a config has them, takes observations with parts."""
+    kinds = [_kind(encoder) for encoder in encoders]
+    before = [_kind(_field(encoder, "before")) for encoder in encoders]
+    return Multi.type in (*kinds, *before)
+
+
+def _kind(encoder: Any) -> Any:
+    return _field(encoder, "type")
+
+
+def _field(encoder: Any, name: str) -> Any:
+    return encoder.get(name) if isinstance(encoder, Mapping) else getattr(encoder, name, None)

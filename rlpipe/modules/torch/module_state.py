@@ -136,6 +136,9 @@ def share_tensor(module: nn.Module, key: str, tensor: torch.Tensor) -> None:
     owner, name = _owner(module, key)
     holders: dict[str, Any] = owner._parameters if name in owner._parameters else owner._buffers
     holders[name] = tensor
+    if isinstance(owner, nn.RNNBase):
+        # It keeps a second list of its parameters.
+        setattr(owner, name, tensor)
 
 
 def _owner(module: nn.Module, key: str) -> tuple[nn.Module, str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from types import MappingProxyType
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import nn
@@ -12,9 +13,11 @@ from torch import nn
 from rlpipe.modules.fields import choice, flag, read_fields
 from rlpipe.modules.inference_only_api import InferenceOnlyAPI
 from rlpipe.modules.torch.batch import Batch, Outputs
-from rlpipe.modules.torch.encoders import MLP, EncoderConfig, Shape, input_shape, read_encoder
-from rlpipe.modules.torch.heads import GaussianHead, LogStd, policy_head, value_head
+from rlpipe.modules.torch.encoders import LSTM, MLP, EncoderConfig, Inputs, input_shape, read_encoder, sees_parts
+from rlpipe.modules.torch.heads import GaussianHead, LogStd, PartsHead, policy_head, value_head
+from rlpipe.modules.torch.passes import Sequence, Step, initial_state
 from rlpipe.modules.torch.rl_module import RLModule
+from rlpipe.snapshot.state import Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +46,11 @@ class PPOConfig:
         choice(self.log_std, ("free", "state", "gsde"), where="model_config.log_std")
         flag(self.squash, where="model_config.squash")
 
+    @property
+    def is_recurrent(self) -> bool:
+        """Whether an encoder keeps a memory, so that training takes sequences (B, T, ...)."""
+        return any(isinstance(encoder, LSTM) for encoder in (self.shared, self.actor, self.critic))
+
     def to_json(self) -> dict[str, Any]:
         """Plain JSON with every field."""
         return {
@@ -63,25 +71,29 @@ class ActorCriticEncoder(nn.Module):
         critic_encoder: The critic's own; absent in a module that only acts.
     """
 
-    def __init__(self, config: PPOConfig, shape: Shape) -> None:
+    def __init__(self, config: PPOConfig, shape: Inputs) -> None:
         super().__init__()
         self.encoder = config.shared.build(shape) if config.shared else None
-        inner = (self.encoder.out_features,) if self.encoder is not None else shape
+        inner: Inputs = (self.encoder.out_features,) if self.encoder is not None else shape
         self.actor_encoder = config.actor.build(inner)
         self.critic_encoder = config.critic.build(inner)
 
-    def actor(self, obs: torch.Tensor) -> torch.Tensor:
+    def actor(self, obs: Any, steps: Step) -> torch.Tensor:
         """(B, ...) observations to (B, latent) features of the policy."""
-        features: torch.Tensor = self.actor_encoder(self._shared(obs))
-        return features
+        return steps.through("actor", self.actor_encoder, self._shared(obs, steps))
 
-    def both(self, obs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def both(self, obs: Any, steps: Step) -> tuple[torch.Tensor, torch.Tensor]:
         """(B, ...) observations to features of the policy and of the value function."""
-        shared = self._shared(obs)
-        return self.actor_encoder(shared), self.critic_encoder(shared)
+        shared = self._shared(obs, steps)
+        actor = steps.through("actor", self.actor_encoder, shared)
+        return actor, steps.through("critic", self.critic_encoder, shared)
 
-    def _shared(self, obs: torch.Tensor) -> torch.Tensor:
-        return obs if self.encoder is None else self.encoder(obs)
+    def _shared(self, obs: Any, steps: Step) -> Any:
+        return obs if self.encoder is None else steps.through("shared", self.encoder, obs)
+
+    def initial_state(self) -> dict[str, Array]:
+        """What acting remembers before the first step."""
+        return initial_state(shared=self.encoder, actor=self.actor_encoder)
 
 
 class PPOModule(RLModule, InferenceOnlyAPI):
@@ -91,10 +103,17 @@ class PPOModule(RLModule, InferenceOnlyAPI):
     pi: nn.Module
     vf: nn.Module
 
+    COMPONENTS: ClassVar[Mapping[str, str]] = MappingProxyType({"encoder": "encoder.actor_encoder"})
+
     @classmethod
     def full_model_config(cls, model_config: Mapping[str, Any]) -> Mapping[str, Any]:
         """See `PPOConfig`."""
         return read_fields(PPOConfig, model_config, where="model_config").to_json()
+
+    @classmethod
+    def sees_parts(cls, model_config: Mapping[str, Any]) -> bool:
+        """With an encoder of type multi."""
+        return sees_parts(*(model_config.get(name) for name in ("shared", "actor", "critic")))
 
     def setup(self) -> None:
         """Build encoders and heads."""
@@ -110,22 +129,29 @@ class PPOModule(RLModule, InferenceOnlyAPI):
 
     def output_kind(self) -> str:
         """Logits of choices, or a mean."""
-        if not isinstance(self.pi, GaussianHead):
-            return "logits"
-        return "squashed" if self.config.squash else "mean"
+        if isinstance(self.pi, GaussianHead):
+            return "squashed" if self.config.squash else "mean"
+        return "squashed" if self.config.squash and isinstance(self.pi, PartsHead) else "logits"
+
+    def get_initial_state(self) -> dict[str, Any]:
+        """What the encoders that act remember, `shared/h` and `actor/h` and so on; the critic's memory is its own."""
+        return self.encoder.initial_state()
 
     def forward_inference(self, batch: Batch) -> Outputs:
         """`logits` (B, n), or `mean` (B, n)."""
-        latent = self.encoder.actor(batch["obs"])
-        outputs: Outputs = self.pi.mode(latent) if isinstance(self.pi, GaussianHead) else self.pi(latent)
-        return outputs
+        steps = Step(batch)
+        latent = self.encoder.actor(batch["obs"], steps)
+        return steps.outputs(
+            self.pi.mode(latent) if isinstance(self.pi, (GaussianHead, PartsHead)) else self.pi(latent)
+        )
 
     def forward_exploration(self, batch: Batch) -> Outputs:
         """`logits`, or `mean` and `log_std`."""
-        outputs: Outputs = self.pi(self.encoder.actor(batch["obs"]))
-        return outputs
+        steps = Step(batch)
+        return steps.outputs(self.pi(self.encoder.actor(batch["obs"], steps)))
 
     def forward_train(self, batch: Batch) -> Outputs:
-        """The outputs of exploration, and `value` (B,)."""
-        actor, critic = self.encoder.both(batch["obs"])
-        return {**self.pi(actor), "value": self.vf(critic).squeeze(1)}
+        """The outputs of exploration, and `value` (B,); with a recurrent encoder over sequences, see `Sequence`."""
+        steps = Sequence(batch) if self.config.is_recurrent else Step(batch)
+        actor, critic = self.encoder.both(batch["obs"], steps)
+        return steps.outputs({**self.pi(actor), "value": self.vf(critic).squeeze(-1)})

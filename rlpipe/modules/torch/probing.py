@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from torch import nn
 
+from rlpipe.checkpoint.classes import resolve_class
+from rlpipe.modules.torch.batch import STATE_IN
 from rlpipe.modules.torch.tensors import tensor_of
 from rlpipe.snapshot.spaces import Box, Leaf, Space, flat_batch, flat_items, nested_batch
 from rlpipe.snapshot.state import Array
@@ -46,11 +48,17 @@ def probe_of(module: RLModule) -> dict[str, Any]:
     """A small batch of inference inputs on the module's device, the same every time."""
     device = place_of(module)
     observations = to_tensors(_observations(module.observation_space), device)
-    memory = {
-        name: torch.as_tensor(value, device=device).expand(_PROBES, *np.shape(value))
-        for name, value in module.get_initial_state().items()
-    }
-    return {"obs": observations, "state_in": memory} if memory else {"obs": observations}
+    memory = {name: _memories(value, device) for name, value in module.get_initial_state().items()}
+    return {"obs": observations, STATE_IN: memory} if memory else {"obs": observations}
+
+
+def _memories(initial: Any, device: torch.device) -> torch.Tensor:
+    """Every second one as at the start; the others moved away from it, so that weights on the memory count."""
+    memory = torch.as_tensor(initial, device=device).detach().expand(_PROBES, *initial.shape).clone()
+    if memory.is_floating_point():
+        noise = np.random.default_rng(1).normal(size=memory[1::2].shape)
+        memory[1::2] += torch.as_tensor(noise).to(memory)
+    return memory
 
 
 def _observations(space: Space) -> Any:
@@ -90,14 +98,29 @@ class ModuleFacts:
     Attributes:
         output_kind: See `RLModule.output_kind`.
         model_config: The config with every default filled in; classes in it stay classes.
+        state: See `RLModuleSpec.state`.
     """
 
     output_kind: str
     model_config: Mapping[str, Any]
+    state: Mapping[str, Mapping[str, Any]]
+
+
+def class_of(kind: str | type, *, trust: tuple[str, ...]) -> type[RLModule]:
+    """The class of a module, of itself or of its dotted path.
+
+    Raises:
+        UntrustedClassError: The path is not trusted.
+        SpecError: It is the path of something else.
+    """
+    from rlpipe.modules.torch.rl_module import RLModule
+
+    return resolve_class(kind, RLModule, trust=trust) if isinstance(kind, str) else kind
 
 
 def learn_about(spec: RLModuleSpec, *, trust: tuple[str, ...]) -> ModuleFacts:
     """Build a module of the spec, ask it, and let it go; random numbers go on as if nothing had happened."""
     with torch.random.fork_rng(devices=[]):
         module = spec.build(trust=trust)
-        return ModuleFacts(module.output_kind(), module.full_model_config(spec.model_config))
+        config = module.full_model_config(spec.model_config)
+        return ModuleFacts(module.output_kind(), config, module.get_module_spec().state)

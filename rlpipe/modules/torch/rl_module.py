@@ -7,7 +7,8 @@ from abc import abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self, cast
+from types import MappingProxyType
+from typing import Any, ClassVar, Self, cast
 
 import torch
 from torch import nn
@@ -62,6 +63,9 @@ class RLModule(nn.Module, Checkpointable):
         trust: Patterns of class paths that the module may import beside rlpipe's.
     """
 
+    COMPONENTS: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """Further names of submodules whose features can be exported alone -> their dotted paths."""
+
     def __init__(
         self,
         observation_space: Space,
@@ -83,6 +87,7 @@ class RLModule(nn.Module, Checkpointable):
         self.trust = (*trust, *classes_in(model_config))
         full = self.full_model_config(model_config or {})
         self.model_config: Mapping[str, Any] = plain_json(full, where="model_config")
+        self._memory: Mapping[str, Mapping[str, Any]] = {}
         self._aliases: Aliases = {}
         self._proof: Any = None
         if inference_only and not is_trial():
@@ -94,6 +99,7 @@ class RLModule(nn.Module, Checkpointable):
             self._aliases = aliases_of(self.state_dict(), removed)
             remove_attributes(self, removed)
             self.eval().requires_grad_(requires_grad=False)
+        self._memory = memory_of(self)
 
     @classmethod
     def full_model_config(cls, model_config: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -103,6 +109,12 @@ class RLModule(nn.Module, Checkpointable):
             SpecError: A field that the class does not know, or a value that does not fit.
         """
         return model_config
+
+    @classmethod
+    def sees_parts(cls, model_config: Mapping[str, Any]) -> bool:
+        """Whether default stages leave the parts of a Dict or Tuple apart, and do not put them into one row."""
+        del model_config
+        return False
 
     def setup(self) -> None:
         """Build the networks from `observation_space`, `action_space` and `model_config`."""
@@ -124,7 +136,11 @@ class RLModule(nn.Module, Checkpointable):
         return self.forward_train(batch) if self.training else self.forward_inference(batch)
 
     def get_initial_state(self) -> dict[str, Any]:
-        """The state of one episode's start, without batch axis; {} for a module without memory."""
+        """What is remembered at an episode's start: name -> array or tensor without batch axis; {} for no memory.
+
+        `forward_inference` is given it, with a batch axis, as `batch["state_in"]`, and puts out `state_out` with the
+        same names, shapes and dtypes.
+        """
         return {}
 
     def output_kind(self) -> str:
@@ -167,6 +183,7 @@ class RLModule(nn.Module, Checkpointable):
             self.learner_only,
             self.model_config,
             self.non_inference_attributes,
+            self._memory,
         )
 
     def get_spec(self) -> Spec:
@@ -289,3 +306,24 @@ def removable_attributes(module: RLModule) -> tuple[str, ...]:
         return module.non_inference_attributes
     own = module.get_non_inference_attributes() if isinstance(module, InferenceOnlyAPI) else None
     return attribute_list(own) or ()
+
+
+def memory_of(module: RLModule) -> dict[str, Mapping[str, Any]]:
+    """What a module remembers, as its spec says it; see `memory_shapes`.
+
+    Raises:
+        SpecError: Its `get_initial_state` gives something else than arrays by name.
+    """
+    initial = module.get_initial_state()
+    strange = [name for name, value in initial.items() if not hasattr(value, "shape") or not hasattr(value, "dtype")]
+    if strange:
+        raise SpecError(
+            f"{class_path_of(type(module))}.get_initial_state() holds no arrays",
+            expected="name -> array without a batch axis",
+            found=", ".join(f"{name}: {type(initial[name]).__name__}" for name in strange),
+            fix='flatten nested states: {"actor/h": ..., "actor/c": ...}',
+        )
+    return {
+        name: {"shape": list(value.shape), "dtype": str(value.dtype).removeprefix("torch.")}
+        for name, value in initial.items()
+    }

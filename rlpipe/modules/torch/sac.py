@@ -6,7 +6,8 @@ import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any, cast
+from types import MappingProxyType
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import nn
@@ -15,8 +16,20 @@ from rlpipe.errors import SpecError
 from rlpipe.modules.fields import choice, flag, read_fields, whole
 from rlpipe.modules.inference_only_api import InferenceOnlyAPI
 from rlpipe.modules.torch.batch import Batch, Outputs
-from rlpipe.modules.torch.encoders import CNN, MLP, EncoderConfig, Shape, input_shape, read_encoder
+from rlpipe.modules.torch.encoders import (
+    LSTM,
+    MLP,
+    EncoderConfig,
+    Inputs,
+    RecurrentEncoder,
+    input_shape,
+    read_encoder,
+    sees_parts,
+)
+from rlpipe.modules.torch.feedforward import one_shape
 from rlpipe.modules.torch.heads import LogStd, SquashedGaussianHead
+from rlpipe.modules.torch.passes import Sequence, Step, initial_state
+from rlpipe.modules.torch.recurrent import merged
 from rlpipe.modules.torch.rl_module import RLModule
 from rlpipe.snapshot.spaces import Box
 
@@ -27,7 +40,7 @@ class SACConfig:
 
     Attributes:
         actor: Encoder of the policy.
-        critic: Encoder of each Q function. A mlp takes observation and action in one row; a cnn takes the observation,
+        critic: Encoder of each Q function. A mlp takes observation and action in one row; others take the observation,
             and the action joins behind it.
         n_critics: How many Q functions.
         log_std: "state" or "gsde", see `GaussianHead`.
@@ -46,6 +59,13 @@ class SACConfig:
         """Check the fields."""
         for name in ("actor", "critic"):
             object.__setattr__(self, name, read_encoder(getattr(self, name), where=f"model_config.{name}"))
+        if isinstance(self.critic, LSTM):
+            raise SpecError(
+                "model_config.critic keeps a memory",
+                expected="a mlp or a cnn: the Q functions see single observations",
+                found=self.critic.type,
+                fix="give the memory to model_config.actor alone",
+            )
         whole(self.n_critics, where="model_config.n_critics", least=1)
         choice(self.log_std, ("state", "gsde"), where="model_config.log_std")
         flag(self.learn_alpha, where="model_config.learn_alpha")
@@ -78,13 +98,14 @@ class QFunction(nn.Module):
         q: The value of the features.
     """
 
-    def __init__(self, config: EncoderConfig, shape: Shape, n_actions: int) -> None:
+    def __init__(self, config: EncoderConfig, shape: Inputs, n_actions: int) -> None:
         super().__init__()
-        self.is_joint = not isinstance(config, CNN)
-        self.encoder = config.build((prod(shape) + n_actions,) if self.is_joint else shape)
+        self.is_joint = isinstance(config, MLP)
+        joint = (prod(one_shape(shape, where=config.type)) + n_actions,) if self.is_joint else shape
+        self.encoder = config.build(joint)
         self.q = nn.Linear(self.encoder.out_features + (0 if self.is_joint else n_actions), 1)
 
-    def forward(self, obs: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+    def forward(self, obs: Any, actions: torch.Tensor) -> torch.Tensor:
         """Observations (B, ...) and actions (B, n) to values (B,)."""
         if self.is_joint:
             features = self.encoder(torch.cat([obs.flatten(1), actions], dim=1))
@@ -97,10 +118,17 @@ class QFunction(nn.Module):
 class SACModule(RLModule, InferenceOnlyAPI):
     """Policy, Q functions `qf/<i>`, their targets, and `log_alpha`. `mean` is the value before tanh."""
 
+    COMPONENTS: ClassVar[Mapping[str, str]] = MappingProxyType({"encoder": "pi_encoder"})
+
     @classmethod
     def full_model_config(cls, model_config: Mapping[str, Any]) -> Mapping[str, Any]:
         """See `SACConfig`."""
         return read_fields(SACConfig, model_config, where="model_config").to_json()
+
+    @classmethod
+    def sees_parts(cls, model_config: Mapping[str, Any]) -> bool:
+        """With an encoder of type multi."""
+        return sees_parts(model_config.get("actor"), model_config.get("critic"))
 
     def setup(self) -> None:
         """Build policy, Q functions, and targets with the same numbers."""
@@ -127,23 +155,36 @@ class SACModule(RLModule, InferenceOnlyAPI):
         """A mean before tanh."""
         return "squashed"
 
+    def get_initial_state(self) -> dict[str, Any]:
+        """What the policy's encoder remembers, `actor/h` and so on."""
+        return initial_state(actor=self.pi_encoder)
+
     def forward_inference(self, batch: Batch) -> Outputs:
         """`mean` (B, n)."""
-        return self.pi.mode(self.pi_encoder(batch["obs"]))
+        steps = Step(batch)
+        return steps.outputs(self.pi.mode(steps.through("actor", self.pi_encoder, batch["obs"])))
 
     def forward_exploration(self, batch: Batch) -> Outputs:
         """`mean` and `log_std` (B, n)."""
-        outputs: Outputs = self.pi(self.pi_encoder(batch["obs"]))
-        return outputs
+        steps = Step(batch)
+        return steps.outputs(self.pi(steps.through("actor", self.pi_encoder, batch["obs"])))
 
     def forward_train(self, batch: Batch) -> Outputs:
-        """Those of exploration; where the batch has `actions` (B, n) in -1..1 also `critic_q`, `target_q`."""
-        outputs = self.forward_exploration(batch)
+        """Those of exploration; where the batch has `actions` (B, n) in -1..1 also `critic_q`, `target_q`.
+
+        With a recurrent encoder over sequences, see `Sequence`; the Q functions see single steps.
+        """
+        steps = Sequence(batch) if isinstance(self.pi_encoder, RecurrentEncoder) else Step(batch)
+        outputs = steps.outputs(self.pi(steps.through("actor", self.pi_encoder, batch["obs"])))
         if "actions" not in batch:
             return outputs
+        obs, actions = batch["obs"], batch["actions"]
+        leading = actions.shape[:-1]
+        if isinstance(steps, Sequence):
+            obs, actions = merged(obs), merged(actions)
         pairs = (("critic_q", self.qf), ("target_q", self.target_qf))
         values = {
-            name: torch.stack([function(batch["obs"], batch["actions"]) for function in functions], dim=1)
+            name: torch.stack([function(obs, actions) for function in functions], dim=1).reshape(*leading, -1)
             for name, functions in pairs
         }
         return {**outputs, **values}

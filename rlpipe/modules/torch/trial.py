@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from rlpipe.errors import listed
-from rlpipe.modules.torch.batch import DECISIONS
+from rlpipe.modules.torch.batch import DECISIONS, STATE_OUT
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ def difference(found: Mapping[str, Any], expected: Mapping[str, Any], *, exact: 
         exact: Bit for bit; else up to rounding.
     """
     changed = [name for name in found if name not in expected or not _same(found[name], expected[name], exact=exact)]
-    lost = [name for name in expected if name not in found and name.rpartition(".")[2] in DECISIONS]
+    lost = [name for name in expected if name not in found and name.rpartition(".")[2] in (*DECISIONS, STATE_OUT)]
     return f"other outputs {listed([*changed, *lost])}" if changed or lost else None
 
 

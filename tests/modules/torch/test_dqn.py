@@ -14,6 +14,7 @@ from tests.conformance.module_suite import Case, ModuleSuite
 ROW = Box.uniform(-np.inf, np.inf, (5,))
 IMAGE = Box.uniform(0, 1, (3, 20, 20))
 TINY_CNN = {"type": "cnn", "filters": [[4, 5, 3]], "hidden": [8]}
+TINY_LSTM = {"type": "lstm", "hidden_size": 4}
 DUELING = {"dueling": True, "head_hidden": [6], "encoder": {"type": "mlp", "hidden": [7], "activation": "silu"}}
 NEXT = {"next_obs": (5,)}
 
@@ -29,6 +30,7 @@ class TestDQN(ModuleSuite):
             Case("dueling", ROW, Discrete(4), DUELING, ("target_",)),
             Case("linear", ROW, Discrete(2), {"encoder": {"type": "mlp", "hidden": []}}, ("target_",)),
             Case("cnn", IMAGE, Discrete(4), {"encoder": TINY_CNN}, ("target_",)),
+            Case("lstm", ROW, Discrete(3), {"encoder": TINY_LSTM, "dueling": True}, ("target_",), is_recurrent=True),
         ]
 
 
@@ -74,3 +76,19 @@ def test_the_target_starts_equal_and_stays_behind() -> None:
 def test_real_actions_are_refused() -> None:
     with pytest.raises(SpecError, match="chooses among actions"):
         RLModuleSpec(DQNModule, ROW, Box.uniform(-1, 1, (2,))).build()
+
+
+def test_a_recurrent_one_trains_on_sequences_of_both_networks() -> None:
+    torch.manual_seed(0)
+    built = module(encoder={"type": "lstm", "hidden_size": 4}, dueling=True)
+    assert list(built.get_initial_state()) == ["encoder/c", "encoder/h"]
+    x, starts = torch.randn(2, 4, 5), torch.rand(2, 4) < 0.4
+    whole = built.forward_train({"obs": x, "episode_start": starts})
+    torch.testing.assert_close(whole["q"], whole["target_q"])
+    assert not whole["target_q"].requires_grad
+    memory = {name: torch.zeros(2, 1, 4) for name in built.get_initial_state()}
+    for step in range(4):
+        memory = {name: torch.where(starts[:, step, None, None], 0.0, value) for name, value in memory.items()}
+        found = built.forward_inference({"obs": x[:, step], "state_in": memory})
+        memory = found["state_out"]
+        torch.testing.assert_close(found["q"], whole["q"][:, step], rtol=1e-5, atol=1e-6)

@@ -36,6 +36,7 @@ class TestSAC(ModuleSuite):
                 TRAINING,
                 PAIR,
             ),
+            Case("gru", ROW, actions, {"actor": {"type": "gru", "hidden_size": 4}}, TRAINING, PAIR, is_recurrent=True),
             Case("cnn", IMAGE, actions, {"actor": TINY_CNN, "critic": TINY_CNN}, TRAINING, PAIR),
         ]
 
@@ -88,3 +89,21 @@ def test_choices_are_refused() -> None:
 def test_a_mean_clip_that_is_no_bound_is_refused(bound: object) -> None:
     with pytest.raises(SpecError, match="mean_clip is no bound"):
         module(mean_clip=bound)
+
+
+def test_a_recurrent_actor_trains_on_sequences_and_the_critics_on_steps() -> None:
+    torch.manual_seed(0)
+    built = module(actor={"type": "gru", "hidden_size": 4})
+    assert list(built.get_initial_state()) == ["actor/h"]
+    x, actions = torch.randn(2, 4, 5), torch.rand(2, 4, 2)
+    whole = built.forward_train({"obs": x, "actions": actions})
+    assert whole["critic_q"].shape == whole["target_q"].shape == (2, 4, 2)
+    torch.testing.assert_close(whole["critic_q"][1, 3, 0], built.qf[0](x[1:2, 3], actions[1:2, 3])[0])
+    first = built.forward_inference({"obs": x[:, 0], "state_in": {"actor/h": torch.zeros(2, 1, 4)}})
+    torch.testing.assert_close(first["mean"], whole["mean"][:, 0], rtol=1e-5, atol=1e-6)
+
+
+def test_a_critic_with_a_memory_is_refused() -> None:
+    with pytest.raises(SpecError, match="keeps a memory") as caught:
+        module(critic={"type": "lstm"})
+    assert "actor" in caught.value.fix
