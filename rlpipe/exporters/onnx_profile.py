@@ -188,9 +188,9 @@ def _edge(spec: TensorSpec, demand: Mapping[str, Any], profile: Profile) -> Edge
 
 def _axes(spec: TensorSpec, layout: Any, profile: Profile) -> tuple[int, ...] | None:
     rank = len(spec.shape) + 1
-    if layout is None or (layout in LAYOUTS.keys() if isinstance(layout, str) else False) and len(LAYOUTS[layout]) != rank:
+    axes = LAYOUTS.get(layout, ()) if isinstance(layout, str) else tuple(layout or ())
+    if layout is None or (isinstance(layout, str) and axes and len(axes) != rank):
         return None
-    axes = LAYOUTS.get(layout, ()) if isinstance(layout, str) else tuple(layout)
     if sorted(axes) != list(range(rank)):
         raise UnsupportedModuleError(
             f"the profile {profile.id} wants a layout that {spec.name} cannot have",

@@ -28,7 +28,7 @@ def enlarge(module: nn.Module) -> None:
     """Fresh weights are so small that memory hardly matters."""
     with torch.no_grad():
         for parameter in module.parameters():
-            parameter *= 2
+            parameter.mul_(2)
 
 
 def forget(start: Tensor, *states: Tensor) -> list[Tensor]:
@@ -113,9 +113,7 @@ class Branches(nn.Module):
         self.first, self.gru = nn.Linear(4 * 3 * 2 + 4, 8), nn.GRU(8, 8, batch_first=True)
         self.choose, self.move, self.judge = nn.Linear(8, 3), nn.Linear(8, 2), nn.Linear(8, 1)
 
-    def forward(
-        self, image: Tensor, vector: Tensor, hidden: Tensor, start: Tensor, mask: Tensor
-    ) -> tuple[Tensor, ...]:
+    def forward(self, image: Tensor, vector: Tensor, hidden: Tensor, start: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
         pixels = self.conv(image.permute(0, 3, 1, 2).to(torch.float32) / 255)
         both = torch.cat([pixels, vector.to(torch.float32).clamp(-5, 5)], dim=1)
         (hidden,) = (state.transpose(0, 1).contiguous() for state in forget(start, hidden))
@@ -133,7 +131,7 @@ class Parts(nn.Module):
 
     def forward(self, obs: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
         logits = self.net(obs.clamp(-5, 5))
-        parts = zip(logits.split([2, 3], dim=1), mask.split([2, 3], dim=1), strict=True)
+        parts = zip(torch.split(logits, [2, 3], dim=1), torch.split(mask, [2, 3], dim=1), strict=True)
         chosen = [self._best(scores, allowed) for scores, allowed in parts]
         return torch.stack(chosen, dim=1), logits.gather(1, torch.stack([chosen[0], chosen[1] + 2], dim=1))
 
@@ -299,7 +297,11 @@ def draws() -> Step:
 
 def picks() -> Step:
     torch.manual_seed(6)
-    inputs = (put("obs", "float32", 4), put("action_mask", "bool", 3), put("noise", "float32", 5, distribution="uniform"))
+    inputs = (
+        put("obs", "float32", 4),
+        put("action_mask", "bool", 3),
+        put("noise", "float32", 5, distribution="uniform"),
+    )
     outputs = (put("action.0", "int64"), put("action.1", "int8", 2), put("logits", "float32", 5))
     return Step(Picks().eval(), Signature(inputs=inputs, outputs=outputs))
 

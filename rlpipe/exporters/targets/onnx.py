@@ -79,7 +79,15 @@ def export(graph: ExportGraph, path: Path, options: Options, essentials: Mapping
     path.write_bytes(model.SerializeToString(deterministic=True))
 
 
-def load(path: str) -> Step:
+def operators(path: str) -> tuple[str, ...]:
+    """The names of what a file computes with; it is read and not run."""
+    import onnx
+
+    model = onnx.load(path)
+    return tuple(sorted({node.op_type for part in (model.graph, *model.functions) for node in part.node}))
+
+
+def load(path: str) -> Step:  # noqa: C901 - its text alone goes where rlpipe is not
     """Open a file in ONNX Runtime on the CPU; what its profile renamed has the names of the signature again."""
     import json
 

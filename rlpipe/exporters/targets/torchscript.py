@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -66,6 +67,13 @@ def export(graph: ExportGraph, path: Path, options: Options, essentials: Mapping
         traced = torch.jit.trace(graph.module, inputs, check_trace=False)  # type: ignore[no-untyped-call]
         torch.jit.save(torch.jit.freeze(traced.eval()), file, _extra_files={"rlpipe.json": text})
     path.write_bytes(_without_traces(file.getvalue()))
+
+
+def operators(path: str) -> tuple[str, ...]:
+    """The names of what a file computes with; it is read and not run."""
+    with zipfile.ZipFile(path) as archive:
+        texts = [archive.read(name).decode() for name in archive.namelist() if name.endswith(".py")]
+    return tuple(sorted(set(re.findall(r"\btorch\.(\w+)\(", "\n".join(texts)))))
 
 
 def load(path: str) -> Step:
