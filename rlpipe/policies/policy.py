@@ -178,8 +178,8 @@ class Policy(Checkpointable):
         return {name: _numpy(tensor) for name, tensor in self._asked(named, options, "answer").items()}
 
     def decisive(self, named: Mapping[str, Array], options: GraphOptions = PLAIN) -> Array:
-        """What actions are chosen from, see `scores`, as a function of flat named arrays."""
-        found: Array = _numpy(self._asked(named, options, "weighed"))
+        """What the module puts out, before any mask and any choice, as a function of flat named arrays."""
+        found: Array = _numpy(self._asked(named, options, "decision"))
         return found
 
     def scores(self, observations: Any) -> Array:
