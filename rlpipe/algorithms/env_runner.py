@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import gymnasium
 
 Act = Callable[[Any], Any]
-"""A batch of observations -> a batch of actions, both as their spaces nest them."""
+"""A batch of observations -> a batch of actions, both as their spaces nest them; `begin()` of one that remembers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +107,8 @@ def rollout(env: gymnasium.Env[Any, Any], spaces: EnvSpaces, act: Act, *, seed: 
         max_steps: Where to stop an episode that does not end; None: nowhere.
     """
     observation, _ = env.reset(seed=seed)
+    if begin := getattr(act, "begin", None):
+        begin()
     total, length = 0.0, 0
     while True:
         action = _single(spaces.action, act(_batch(spaces.observation, observation)))

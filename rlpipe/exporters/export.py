@@ -25,9 +25,11 @@ from rlpipe.exporters.labels import Labels
 from rlpipe.exporters.levels import LOOP, Level
 from rlpipe.exporters.record import describe_policy, essentials, versions
 from rlpipe.exporters.report import ExportReport, TargetReport
-from rlpipe.exporters.signature import TensorSpec, observation_arrays, signature_of
+from rlpipe.exporters.signature import Signature, TensorSpec, observation_arrays, policy_signature
 from rlpipe.exporters.target import Arrays, Target, acts, resolve
 from rlpipe.exporters.worker_pool import WorkerPool
+from rlpipe.policies.graph_options import GraphOptions
+from rlpipe.policies.policy_spec import PolicySpec
 from rlpipe.snapshot.identity import fingerprint
 from rlpipe.snapshot.ids import validate_policy_id
 from rlpipe.snapshot.snapshot import Snapshot
@@ -78,6 +80,7 @@ class Order:
         targets: Target id -> its `Options`, in order.
         out_dir: Where the folders go.
         labels: What the user says about the artifacts.
+        graph: What of each policy is exported.
         trust: Patterns of class paths that may be imported beside rlpipe's.
         jobs: How many exports run at a time.
         on_target: Called with the id of each policy and target before the work on it begins.
@@ -86,6 +89,7 @@ class Order:
     targets: Mapping[str, Any]
     out_dir: Path
     labels: Labels = field(default_factory=Labels)
+    graph: GraphOptions = field(default_factory=GraphOptions)
     trust: tuple[str, ...] = ()
     jobs: int = 1
     on_target: Callable[[str, str], None] | None = None
@@ -173,6 +177,16 @@ def _export(
     )
 
 
+def _signature(snapshot: Snapshot, order: Order) -> Signature:
+    """What the artifacts of a policy take and give."""
+    if order.graph.component is None:
+        return policy_signature(PolicySpec.from_spec(snapshot.spec), order.graph)
+    # Only the module knows how long the features of its parts are.
+    from rlpipe.exporters.preparation import component_signature
+
+    return component_signature(snapshot, order.graph, trust=order.trust)
+
+
 class _Desk:
     """The work on one policy: what its jobs are given, and what they brought back."""
 
@@ -201,11 +215,11 @@ class _Desk:
         """Write down what every job reads."""
         snapshot, config = self._candidate.snapshot, self._candidate.snapshot.spec.config
         space = from_json(config["observation_space"], where="observation_space")
-        signature = signature_of(space, from_json(config["action_space"], where="action_space"))
-        labels = self._order.labels.over(self._candidate.labels)
+        signature = _signature(snapshot, self._order)
+        labels = self._order.labels.over(self._candidate.labels.fitting(signature))
         labels.require_fit(signature, self._candidate.policy_id)
         self._outputs = signature.outputs
-        self._description = {**describe_policy(snapshot, signature), **labels.to_json()}
+        self._description = {**describe_policy(snapshot, signature, self._order.graph), **labels.to_json()}
         if self._candidate.recorded is not None:
             self._observations = observation_arrays(signature, space, self._candidate.recorded)
             np.savez(self._folder / "recorded.npz", allow_pickle=False, **self._observations)
@@ -227,6 +241,7 @@ class _Desk:
             essentials=essentials(self._description),
             recorded=str(self._folder / "recorded.npz") if self._observations else "",
             trust=self._order.trust,
+            graph=self._order.graph,
         )
         row, self._answers[target_id] = self._workers.run(job, seconds=getattr(options, "timeout", TIMEOUT))
         if not row.kept:
@@ -238,7 +253,9 @@ class _Desk:
         if not acts(row.target):
             return row
         loop = self._candidate.loop
-        if loop is None:
+        if not self._order.graph.acts:
+            level = Level(name=LOOP, status="skipped", detail="it does not give the actions that an environment takes")
+        elif loop is None:
             level = Level(name=LOOP, status="skipped", detail="no environment is known")
         else:
             level = loop(row.target, self._stage / row.files[0].path, self._description)

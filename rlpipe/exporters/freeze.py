@@ -89,16 +89,29 @@ def run(module: nn.Module, signature: Signature, arrays: Arrays) -> Tensors:
                 fix="write the batch size as x.shape[0], or reshape with flatten(1) and -1",
             ) from error
     outputs = (outputs,) if isinstance(outputs, torch.Tensor) else tuple(outputs)
-    expected = [(spec.dtype, (len(inputs[0]), *spec.shape)) for spec in signature.outputs]
-    found = [(str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape)) for tensor in outputs]
-    if found != expected:
-        raise UnsupportedModuleError(
-            "the policy's actions do not fit its action space",
-            expected=_described(expected),
-            found=_described(found),
-            fix="check the action stages and the module's output size; the first dimension has to be the batch",
-        )
+    _require_fit(signature, outputs, len(inputs[0]))
     return outputs
+
+
+def _require_fit(signature: Signature, outputs: Tensors, batch: int) -> None:
+    expected = [(spec.dtype, (batch, *spec.shape)) for spec in signature.outputs]
+    found = [(str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape)) for tensor in outputs]
+    if found == expected:
+        return
+    names = [spec.name for spec in signature.outputs]
+    if len(found) == len(expected):
+        names = [name for name, one, other in zip(names, found, expected, strict=True) if one != other]
+    is_memory = all(spec.kind == "next_state" for spec in signature.outputs if spec.name in names)
+    raise UnsupportedModuleError(
+        "the policy gives back another memory than it takes"
+        if is_memory
+        else "the policy's actions do not fit its action space",
+        expected=_described(expected),
+        found=_described(found),
+        fix=f"look at {listed(names)}: state_out has the shapes and dtypes of get_initial_state(), behind the batch"
+        if is_memory
+        else "check the action stages and the module's output size; the first dimension has to be the batch",
+    )
 
 
 def inputs_of(signature: Signature, arrays: Arrays) -> Tensors:

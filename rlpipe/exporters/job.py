@@ -15,6 +15,7 @@ from rlpipe.exporters.report import FileFacts, TargetReport
 from rlpipe.exporters.signature import Array
 from rlpipe.exporters.target import Arrays
 from rlpipe.exporters.verify import Verification
+from rlpipe.policies.graph_options import GraphOptions
 
 _RESULT, _ANSWERS = "result.json", "answers.npz"
 
@@ -32,6 +33,7 @@ class Job:
         essentials: What goes into the artifact's own file.
         recorded: An .npz of observations met in the environment by input name, or "".
         trust: Patterns of class paths that may be imported beside rlpipe's.
+        graph: What of the policy is exported.
     """
 
     policy: str
@@ -42,6 +44,7 @@ class Job:
     essentials: Mapping[str, str] = field(default_factory=dict)
     recorded: str = ""
     trust: tuple[str, ...] = ()
+    graph: GraphOptions = field(default_factory=GraphOptions)
 
     def to_line(self) -> str:
         """One line of JSON."""
@@ -51,7 +54,7 @@ class Job:
     def from_line(cls, line: str) -> Job:
         """The inverse of `to_line`."""
         value = json.loads(line)
-        return cls(**{**value, "trust": tuple(value["trust"])})
+        return cls(**{**value, "trust": tuple(value["trust"]), "graph": GraphOptions.from_json(value["graph"])})
 
 
 def write_result(folder: Path, row: TargetReport, answers: Arrays) -> None:

@@ -9,21 +9,25 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from rlpipe.checkpoint.restore import build
+from rlpipe.exporters.freeze import inputs_of
 from rlpipe.exporters.golden import choose
 from rlpipe.exporters.graph import ExportGraph, export_graph
 from rlpipe.exporters.observations import Statistics, observations
 from rlpipe.exporters.reference import Reference, reference
 from rlpipe.exporters.saturation import Probe, saturated
-from rlpipe.exporters.signature import ACTION, OBSERVATION, Array, Signature, signature_of
-from rlpipe.exporters.target import Arrays
+from rlpipe.exporters.signature import Array, Signature, policy_signature, with_features
 from rlpipe.exporters.verify import perturbation
+from rlpipe.policies.graph_options import GraphOptions
 from rlpipe.snapshot.selection import Selection, select
 from rlpipe.snapshot.snapshot import Snapshot
-from rlpipe.snapshot.spaces import Space, flat_batch, from_json, nested_batch
+from rlpipe.snapshot.spaces import Space, from_json
 from rlpipe.snapshot.state import arrays, split
 
 if TYPE_CHECKING:
     from rlpipe.policies.policy import Policy
+    from rlpipe.policies.policy_graph import PolicyGraph
+
+PLAIN = GraphOptions()
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,38 +56,54 @@ def spaces_of(snapshot: Snapshot) -> tuple[Space, Space]:
     )
 
 
-def prepare(snapshot: Snapshot, *, recorded: Any, trust: tuple[str, ...]) -> Preparation:
+def prepare(snapshot: Snapshot, *, recorded: Any, trust: tuple[str, ...], options: GraphOptions = PLAIN) -> Preparation:
     """Build a policy twice: whole, to ask it, and for inference only, to trace it.
 
     Args:
         snapshot: A policy's snapshot, full or slim.
         recorded: A batch of observations met in the environment, or None.
         trust: Patterns of class paths that may be imported beside rlpipe's.
+        options: What of it is exported.
 
     Raises:
         RlpipeError: The policy cannot be built; the recorded observations do not fit; UnsupportedModuleError: it is no
-            pure function of any batch size, or cannot be traced.
+            pure function of any batch size, cannot be traced, or has nothing of what the options ask for.
     """
     policy, slim = (cast("Policy", build(part, device="cpu", trust=trust)) for part in (snapshot, _slim(snapshot)))
-    observation_space, action_space = spaces_of(snapshot)
-    signature = signature_of(observation_space, action_space)
-
-    def given(named: Arrays) -> Any:
-        return nested_batch(observation_space, named, OBSERVATION)
-
+    # A value function is no part of what acts.
+    graph = (policy if "value" in options.outputs else slim).graph(options)
+    observation_space, _ = spaces_of(snapshot)
+    signature = _signature(policy, graph, options)
     chosen = observations(observation_space, signature, recorded=recorded, statistics=_statistics(snapshot, signature))
     # The graph first: what it refuses it explains, where the policy would only fail.
-    graph = export_graph(slim.graph(), signature, chosen.arrays)
+    traced = export_graph(graph, signature, chosen.arrays)
     truth = reference(
-        lambda named: flat_batch(action_space, policy.compute_actions(given(named)), ACTION),
+        lambda named: policy.answers(named, options),
         chosen,
-        lambda named: policy.scores(given(named)),
+        (lambda named: policy.decisive(named, options)) if options.component is None else None,
     )
-    graph = replace(
-        graph, weights={".".join(split(key)): array for key, array in arrays(_slim(snapshot).state).items()}
-    )
+    weights = {".".join(split(key)): array for key, array in arrays(_slim(snapshot).state).items()}
     rows = choose(truth, perturbation(truth))
-    return Preparation(graph, truth, rows, saturated(slim.graph(), signature, truth))
+    return Preparation(replace(traced, weights=weights), truth, rows, saturated(graph, signature, truth))
+
+
+def component_signature(snapshot: Snapshot, options: GraphOptions, *, trust: tuple[str, ...]) -> Signature:
+    """The signature of a component, for which the policy is built and tried.
+
+    Raises:
+        UnsupportedModuleError: There is no such component.
+    """
+    policy = cast("Policy", build(_slim(snapshot), device="cpu", trust=trust))
+    return _signature(policy, policy.graph(options), options)
+
+
+def _signature(policy: Policy, graph: PolicyGraph, options: GraphOptions) -> Signature:
+    signature = policy_signature(policy.spec, options)
+    if options.component is None:
+        return signature
+    few = observations(policy.spec.observation_space, signature)
+    inputs = inputs_of(signature, {name: array[:2] for name, array in few.arrays.items()})
+    return with_features(signature, *graph.features(dict(zip(graph.input_names, inputs, strict=True))))
 
 
 def _slim(snapshot: Snapshot) -> Snapshot:
@@ -94,7 +114,7 @@ def _statistics(snapshot: Snapshot, signature: Signature) -> Statistics:
     """Mean and deviation for the inputs that the policy normalises element by element."""
     pairs = list(_pairs(snapshot.state.get("observation", {})))
     found: dict[str, tuple[Array, Array]] = {}
-    for spec in signature.inputs:
+    for spec in signature.of_kind("observation"):
         fitting = [pair for pair in pairs if pair[0].size == np.prod(spec.shape, dtype=int)]
         if fitting:
             mean, deviation = fitting[0]

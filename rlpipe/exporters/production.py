@@ -27,6 +27,7 @@ from rlpipe.exporters.report import TargetReport
 from rlpipe.exporters.signature import OBSERVATION
 from rlpipe.exporters.target import Arrays, Target, acts, resolve
 from rlpipe.exporters.verify import Verification, verify
+from rlpipe.policies.graph_options import GraphOptions
 from rlpipe.snapshot.snapshot import Snapshot
 from rlpipe.snapshot.spaces import nested_batch
 
@@ -47,7 +48,7 @@ class Producer:
     """Keeps the last policy prepared: its next target often comes to the same worker."""
 
     def __init__(self) -> None:
-        self._kept: tuple[str, Subject] | None = None
+        self._kept: tuple[tuple[str, GraphOptions], Subject] | None = None
 
     def produce(self, job: Job) -> tuple[TargetReport, Arrays]:
         """The row of a job and the artifact's answers to the golden vectors; whatever happens is in the row.
@@ -76,13 +77,13 @@ class Producer:
         return replace(row, seconds=time.perf_counter() - started, notes=tuple(said.lines)), answers
 
     def _subject(self, job: Job) -> Subject:
-        if self._kept is None or self._kept[0] != job.policy:
+        if self._kept is None or self._kept[0] != (job.policy, job.graph):
             self._kept = None
             snapshot = read_checkpoint(job.policy)
             recorded = _recorded(snapshot, job.recorded)
-            preparation = prepare(snapshot, recorded=recorded, trust=job.trust)
+            preparation = prepare(snapshot, recorded=recorded, trust=job.trust, options=job.graph)
             vectors = golden(preparation.truth, preparation.golden_rows)
-            self._kept = job.policy, Subject(snapshot, preparation, vectors)
+            self._kept = (job.policy, job.graph), Subject(snapshot, preparation, vectors)
         return self._kept[1]
 
 
@@ -93,6 +94,13 @@ def _recorded(snapshot: Snapshot, file: str) -> Any:
         return nested_batch(spaces_of(snapshot)[0], {name: archive[name] for name in archive.files}, OBSERVATION)
 
 
+def _expected(snapshot: Snapshot, options: GraphOptions) -> Snapshot:
+    """The policy with the roles that an artifact of it has: whoever asks for values wants the value function."""
+    if "value" not in options.outputs:
+        return snapshot
+    return replace(snapshot, roles=dict.fromkeys(snapshot.roles, "inference"))
+
+
 def _produce(row: TargetReport, job: Job, subject: Subject) -> tuple[TargetReport, Arrays]:
     target = resolve(job.target)
     options = target.Options(**{name: tuple(v) if isinstance(v, list) else v for name, v in job.options.items()})
@@ -101,7 +109,7 @@ def _produce(row: TargetReport, job: Job, subject: Subject) -> tuple[TargetRepor
     folder.mkdir(exist_ok=True)
     target.export(preparation.graph, file, options, job.essentials)
     write_golden(Path(job.results), subject.vectors)
-    inside = check_files(folder, subject.snapshot, without=target.BLOCKED)
+    inside = check_files(folder, _expected(subject.snapshot, job.graph), without=target.BLOCKED)
     if inside.status == "failed":
         return replace(row, message=inside.detail, levels=(inside,)), {}
     row = replace(row, levels=(inside,), files=facts_of(folder, file))

@@ -12,9 +12,12 @@ from rlpipe import __version__
 from rlpipe.errors import ArtifactError
 from rlpipe.exporters.report import KEPT
 from rlpipe.exporters.signature import Signature
+from rlpipe.policies.graph_options import GraphOptions
 from rlpipe.snapshot.identity import FINGERPRINT_DIGITS, content_hash, inference_hash
 from rlpipe.snapshot.snapshot import Snapshot
 from rlpipe.snapshot.spec import Json, canonical_json
+
+DETERMINISTIC = GraphOptions()
 
 FORMAT = "rlpipe-artifact"
 VERSION = 0
@@ -25,12 +28,13 @@ _FIELDS = ("targets", "signature", "observation_space", "action_space", "fingerp
 _MOST_BYTES = 64 << 20
 
 
-def describe_policy(snapshot: Snapshot, signature: Signature) -> dict[str, Json]:
+def describe_policy(snapshot: Snapshot, signature: Signature, options: GraphOptions = DETERMINISTIC) -> dict[str, Json]:
     """What an artifact says about its policy, whatever the target.
 
     Args:
         snapshot: The policy's.
         signature: Names, dtypes and shapes of its inputs and outputs.
+        options: What of it is exported.
     """
     config = snapshot.spec.config
     identity = inference_hash(snapshot)
@@ -41,14 +45,20 @@ def describe_policy(snapshot: Snapshot, signature: Signature) -> dict[str, Json]
         "inference_hash": identity,
         "content_hash": content_hash(snapshot),
         "trained": snapshot.metadata.get("trained"),
-        "mode": "deterministic",
+        **_options(options),
         "observation_space": config["observation_space"],
         "action_space": config["action_space"],
         "signature": signature.to_json(),
-        "stages": {"observation": config["observation"], "action": config["action"]},
+        "stages": {name: config[name] for name in ("observation", "action", "target") if name in config},
         "module": config["module"]["class"],
         "model_config": config["module"]["model_config"],
     }
+
+
+def _options(options: GraphOptions) -> dict[str, Json]:
+    """The mode, and of the rest what is not as usual."""
+    usual = DETERMINISTIC.to_json()
+    return {name: value for name, value in options.to_json().items() if name == "mode" or value != usual[name]}
 
 
 def essentials(description: Mapping[str, Json]) -> dict[str, str]:

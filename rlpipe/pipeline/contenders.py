@@ -19,6 +19,7 @@ from rlpipe.pipeline.locate import ARTIFACT, Located
 from rlpipe.pipeline.recorded import recorded_env
 from rlpipe.pipeline.settings import RunSettings
 from rlpipe.pipeline.sources import read_tree, source_at
+from rlpipe.policies.player import Player
 from rlpipe.snapshot.snapshot import Snapshot
 
 POLICY = "policy"
@@ -72,7 +73,7 @@ def _of_policy(policy: Snapshot, policy_id: str, trust: tuple[str, ...]) -> Cont
     def opened() -> Callable[[Any], Any]:
         live = build_policies(alone, device="cpu", trust=trust)[policy_id]
         probe(live, spaces, policy_id=policy_id)
-        return live.compute_actions
+        return Player(live)
 
     return Contender(
         policy_id=policy_id,

@@ -68,7 +68,7 @@ def probe(policy: Policy, spaces: PolicySpaces, *, policy_id: str) -> str:
     tame = {name: np.clip(array, -_FAR, _FAR) if array.dtype.kind == "f" else array for name, array in drawn.items()}
     observations = nested_batch(spaces.observation, tame, "obs")
     _require_finite(policy, np.asarray(policy.scores(observations)), policy_id=policy_id)
-    actions = policy.compute_actions(observations)
+    actions = policy.step(observations).actions
     if not spaces.action.contains(actions):
         raise SpecError(
             f"{policy_id} gives actions that are not in its action space",

@@ -59,6 +59,11 @@ class GraphOptions:
         """Whether actions are drawn."""
         return self.mode == "stochastic"
 
+    @property
+    def acts(self) -> bool:
+        """Whether what comes out are the actions that the policy would take in its environment."""
+        return not self.samples and self.action == "env" and self.component is None
+
     def to_json(self) -> dict[str, Any]:
         """Plain JSON with every field."""
         return {

@@ -193,9 +193,9 @@ class Policy(Checkpointable):
         """
         return {name: _numpy(tensor) for name, tensor in self._asked(named, options, "answer").items()}
 
-    def decisive(self, named: Mapping[str, Array]) -> Array:
+    def decisive(self, named: Mapping[str, Array], options: GraphOptions = PLAIN) -> Array:
         """What actions are chosen from, see `scores`, as a function of flat named arrays."""
-        found: Array = _numpy(self._asked(named, PLAIN, "weighed"))
+        found: Array = _numpy(self._asked(named, options, "weighed"))
         return found
 
     def scores(self, observations: Any) -> Array:
@@ -394,7 +394,7 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 def _numpy(tensor: torch.Tensor) -> Array:
     """The tensor as an array; numpy has no bfloat16 and no float8."""
     is_strange = tensor.is_floating_point() and str(tensor.dtype).removeprefix("torch.") not in _FLOATS
-    array: Array = (tensor.float() if is_strange else tensor).cpu().numpy()
+    array: Array = (tensor.float() if is_strange else tensor).detach().cpu().numpy()
     return array
 
 

@@ -130,6 +130,12 @@ class PolicyGraph(nn.Module):
             **{name: self._extra(name, thought) for name in self.options.outputs},
         }
 
+    def features(self, named: Named) -> tuple[tuple[int, ...], str]:
+        """Shape of a component's features, without the batch, and their dtype."""
+        with torch.inference_mode():
+            found = self.answer(named)[FEATURES]
+        return tuple(found.shape[1:]), str(found.dtype).removeprefix("torch.")
+
     def think(self, named: Named) -> Thought:
         """Prepare the observation and ask the module."""
         begins = named.get(EPISODE_START)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from types import MappingProxyType
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import nn
@@ -101,6 +102,8 @@ class PPOModule(RLModule, InferenceOnlyAPI):
     encoder: ActorCriticEncoder
     pi: nn.Module
     vf: nn.Module
+
+    COMPONENTS: ClassVar[Mapping[str, str]] = MappingProxyType({"encoder": "encoder.actor_encoder"})
 
     @classmethod
     def full_model_config(cls, model_config: Mapping[str, Any]) -> Mapping[str, Any]:

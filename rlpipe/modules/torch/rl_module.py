@@ -7,7 +7,8 @@ from abc import abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self, cast
+from types import MappingProxyType
+from typing import Any, ClassVar, Self, cast
 
 import torch
 from torch import nn
@@ -61,6 +62,9 @@ class RLModule(nn.Module, Checkpointable):
         non_inference_attributes: Paths of what is not needed to act; None asks `get_non_inference_attributes`.
         trust: Patterns of class paths that the module may import beside rlpipe's.
     """
+
+    COMPONENTS: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """Further names of submodules whose features can be exported alone -> their dotted paths."""
 
     def __init__(
         self,

@@ -6,7 +6,8 @@ import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any, cast
+from types import MappingProxyType
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import nn
@@ -113,6 +114,8 @@ class QFunction(nn.Module):
 
 class SACModule(RLModule, InferenceOnlyAPI):
     """Policy, Q functions `qf/<i>`, their targets, and `log_alpha`. `mean` is the value before tanh."""
+
+    COMPONENTS: ClassVar[Mapping[str, str]] = MappingProxyType({"encoder": "pi_encoder"})
 
     @classmethod
     def full_model_config(cls, model_config: Mapping[str, Any]) -> Mapping[str, Any]:
