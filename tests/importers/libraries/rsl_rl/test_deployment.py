@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 import yaml
 
+from rlpipe.checkpoint.restore import build
 from rlpipe.errors import ConfigError, ForeignFormatError, NormalizerError
 from rlpipe.exporters.labels import plain
 from rlpipe.importers.libraries.rsl_rl import Options, read
 from rlpipe.importers.libraries.rsl_rl.agent import Agent
 from rlpipe.importers.libraries.rsl_rl.deployment import Deployment, Given, deployment_of
 from rlpipe.importers.libraries.rsl_rl.settings import Settings
+from rlpipe.policies.graph_options import GraphOptions
 from rlpipe.policies.policy_spec import PolicySpec
 from tests.importers.libraries.rsl_rl.test_importer import golden, run_of
 
@@ -77,6 +79,15 @@ def test_what_the_caller_gives_comes_first() -> None:
     (stage,) = PolicySpec.from_spec(found.snapshot.spec).target
     assert stage.to_json() == {"type": "affine", "scale": 0.1, "offset": [1.0, 2.0, 3.0]}
     assert found.snapshot.metadata["names"]["obs"] == list("abcdefgh")
+
+
+def test_what_the_caller_leaves_out_stays_as_the_settings_say() -> None:
+    found = deployed({"use_default_offset": False, "offset": 0.3}, Given(action_scale=2.0))
+    assert (found.scale, found.offset) == ((2.0,) * 3, (0.3,) * 3)
+    found = deployed(given=Given(action_offset=0.1))  # whose rest nobody knows without the names of the joints
+    assert (found.scale, found.offset) == ((0.5,) * 3, (0.1,) * 3)
+    found = deployed({"class_type": "a:RelativeJointPositionAction"}, Given(action_offset=0.1))
+    assert (found.scale, found.offset) == ((1.0,) * 3, (0.1,) * 3)
 
 
 @pytest.mark.parametrize(
@@ -237,3 +248,15 @@ def test_no_setting_leaves_a_path_or_a_device_behind() -> None:
     text = str(read(golden("v5_mlp"), Options()).snapshot.metadata)
     assert "cuda" not in text
     assert "/Robot" not in text
+
+
+def test_targets_are_what_the_environment_makes_of_actions() -> None:
+    """The environment: raw * scale + offset, then clipped."""
+    path = golden("v5_lstm")
+    with np.load(path.with_suffix(".npz")) as known:
+        observations, raw = known["observations"][0], known["actions"][0]
+    policy: Any = build(read(path, Options()).snapshot)
+    begin = {f"state.{index}": np.zeros((4, 2, 12), np.float32) for index in (0, 1)}
+    named = {"obs": observations, **begin, "episode_start": np.ones(4, bool)}
+    found = policy.answers(named, GraphOptions(action="target"))["action"]
+    np.testing.assert_allclose(found, np.clip(raw * 0.5 + np.array(REST), -1, 1), rtol=0, atol=1e-6)
