@@ -18,13 +18,14 @@ import torch
 from torch import nn
 
 from rlpipe.modules.fields import whole
-from rlpipe.modules.torch.feedforward import CNN, MLP, Encoder, FeedForward, Shape, read_among
+from rlpipe.modules.torch.feedforward import CNN, MLP, Encoder, FeedForward, one_shape, read_among
+from rlpipe.modules.torch.multi import Inputs, Multi, MultiEncoder
 from rlpipe.snapshot.state import Array
 
 Memory: TypeAlias = Mapping[str, torch.Tensor]
 """`h`, and for a LSTM `c`: (B, layers, hidden)."""
 
-_BEFORE: MappingProxyType[str, type[FeedForward]] = MappingProxyType({"cnn": CNN, "mlp": MLP})
+_BEFORE: MappingProxyType[str, type[FeedForward | Multi]] = MappingProxyType({"cnn": CNN, "mlp": MLP, "multi": Multi})
 _AFTER: MappingProxyType[str, type[MLP]] = MappingProxyType({"mlp": MLP})
 
 
@@ -138,7 +139,7 @@ class RecurrentEncoder(nn.Module):
         out_features: Length of the feature vector.
     """
 
-    def __init__(self, rnn: Cells, before: Encoder | None, after: Encoder | None) -> None:
+    def __init__(self, rnn: Cells, before: Encoder | MultiEncoder | None, after: Encoder | None) -> None:
         super().__init__()
         self.before, self.rnn, self.after = before, rnn, after
         self.out_features = rnn.hidden if after is None else after.out_features
@@ -190,7 +191,7 @@ class RecurrentEncoder(nn.Module):
 
 def per_step(values: Any, encode: Callable[[Any], torch.Tensor]) -> torch.Tensor:
     """(B, T, ...), perhaps nested, through an encoder of single steps: (B, T, n)."""
-    made = encode(_merged(values))
+    made = encode(merged(values))
     return made.reshape(*rows_and_steps(values), *made.shape[1:])
 
 
@@ -201,9 +202,10 @@ def rows_and_steps(values: Any) -> tuple[int, int]:
     return values.shape[0], values.shape[1]
 
 
-def _merged(values: Any) -> Any:
+def merged(values: Any) -> Any:
+    """(B, T, ...), perhaps nested, as (B * T, ...)."""
     if isinstance(values, Mapping):
-        return {name: _merged(value) for name, value in values.items()}
+        return {name: merged(value) for name, value in values.items()}
     return values.flatten(0, 1)
 
 
@@ -214,13 +216,13 @@ class LSTM:
     Attributes:
         hidden_size: Length of what each layer remembers.
         num_layers: Layers above each other.
-        before: Encoder ahead of it, a mlp or a cnn, or None.
+        before: Encoder ahead of it, a mlp, a cnn or a multi, or None.
         after: Layers behind it, a mlp, or None.
     """
 
     hidden_size: int = 64
     num_layers: int = 1
-    before: FeedForward | None = None
+    before: FeedForward | Multi | None = None
     after: MLP | None = None
 
     type: ClassVar[str] = "lstm"
@@ -251,10 +253,10 @@ class LSTM:
             "after": self.after and self.after.to_json(),
         }
 
-    def build(self, shape: Shape) -> RecurrentEncoder:
+    def build(self, shape: Inputs) -> RecurrentEncoder:
         """The network for inputs (B, *shape)."""
         before = None if self.before is None else self.before.build(shape)
-        width = prod(shape) if before is None else before.out_features
+        width = prod(one_shape(shape, where=self.type)) if before is None else before.out_features
         cells = self.cells(width, self.hidden_size, self.num_layers)
         return RecurrentEncoder(cells, before, None if self.after is None else self.after.build((self.hidden_size,)))
 
