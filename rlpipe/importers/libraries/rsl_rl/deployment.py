@@ -215,7 +215,7 @@ def _rates(settings: Settings) -> dict[str, Json]:
     """How often the policy acts, in Hz."""
     step = real(inside(settings.descriptors, "scene", "dt"))
     if step is None:
-        physics = real(inside(settings.env, "sim", "dt"))
+        physics = real(inside(settings.env, "sim", "dt") or inside(settings.env, "sim", "mujoco", "timestep"))
         repeats = real(settings.env.get("decimation"))
         step = physics * repeats if physics is not None and repeats is not None else None
     return {"rate_hz": round(1.0 / step, 6)} if step is not None and step > 1e-6 else {}

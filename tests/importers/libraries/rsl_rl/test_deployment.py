@@ -144,6 +144,15 @@ def test_names_in_an_order_that_is_kept_need_no_others() -> None:
     assert (found.joint_names, found.offset) == (JOINTS, (0.0, 0.4, -0.8))
 
 
+def test_settings_of_mjlab_have_other_places() -> None:
+    term = {"class_type": "mjlab.envs.mdp.actions.joint_actions.JointPositionAction", "entity_name": "robot"}
+    term |= {"actuator_names": [".*_HAA", ".*(HFE|KFE)"], "scale": 0.5, "use_default_offset": True}
+    env = {"scene": {"entities": ROBOT}, "actions": {"joint_pos": term}, "decimation": 4}
+    env["sim"] = {"mujoco": {"timestep": 0.005}}
+    found = deployment_of(Settings(env=env), Agent(), Given(joint_names=JOINTS), inputs=4, actions=3)
+    assert (found.scale, found.offset, found.facts["rate_hz"]) == ((0.5,) * 3, (0.0, 0.4, -0.8), 50)
+
+
 def test_several_patterns_for_one_joint_are_refused() -> None:
     with pytest.raises(ForeignFormatError, match="LF_KFE"):
         deployed({"scale": {".*KFE": 1.0, "LF.*": 2.0}}, Given(joint_names=JOINTS))
