@@ -145,7 +145,10 @@ def test_names_in_an_order_that_is_kept_need_no_others() -> None:
 
 
 def test_settings_of_mjlab_have_other_places() -> None:
-    term = {"class_type": "mjlab.envs.mdp.actions.joint_actions.JointPositionAction", "entity_name": "robot"}
+    term: dict[str, Any] = {
+        "class_type": "mjlab.envs.mdp.actions.joint_actions.JointPositionAction",
+        "entity_name": "robot",
+    }
     term |= {"actuator_names": [".*_HAA", ".*(HFE|KFE)"], "scale": 0.5, "use_default_offset": True}
     env = {"scene": {"entities": ROBOT}, "actions": {"joint_pos": term}, "decimation": 4}
     env["sim"] = {"mujoco": {"timestep": 0.005}}
