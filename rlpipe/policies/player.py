@@ -1,25 +1,30 @@
-"""A policy that acts step after step, and remembers between them."""
+"""What acts step after step, and remembers between them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from rlpipe.policies.step import Step
 from rlpipe.snapshot.state import Array
 
-if TYPE_CHECKING:
-    from rlpipe.policies.policy import Policy
+
+class Stepping(Protocol):
+    """A policy, or an artifact of one."""
+
+    def step(self, observations: Any, state: Mapping[str, Array] | None) -> Step:
+        """One step from what the last one left; None at the start of episodes."""
 
 
 class Player:
-    """Deterministic actions for batches of observations, each row one episode.
+    """Actions for batches of observations, each row one episode.
 
     Args:
-        policy: One with a memory or without.
+        stepping: With a memory or without.
     """
 
-    def __init__(self, policy: Policy) -> None:
-        self._policy = policy
+    def __init__(self, stepping: Stepping) -> None:
+        self._stepping = stepping
         self._state: Mapping[str, Array] | None = None
 
     def begin(self) -> None:
@@ -28,6 +33,6 @@ class Player:
 
     def __call__(self, observations: Any) -> Any:
         """The actions of the next step."""
-        step = self._policy.step(observations, self._state)
+        step = self._stepping.step(observations, self._state)
         self._state = step.state
         return step.actions

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -31,6 +31,7 @@ from rlpipe.policies.policy_graph import PLAIN, PolicyGraph
 from rlpipe.policies.policy_spec import PolicySpec
 from rlpipe.policies.policy_tree import build_policies, read_policies
 from rlpipe.policies.stage import initial_states
+from rlpipe.policies.step import Step
 from rlpipe.snapshot.snapshot import Role
 from rlpipe.snapshot.spaces import nested_batch
 from rlpipe.snapshot.spec import Json, Spec
@@ -42,23 +43,6 @@ _WITHOUT_FLOAT64 = frozenset({"mps"})
 _FLOATS = frozenset({"float16", "float32", "float64"})
 
 __all__ = ["Policy", "PolicySpec", "Step"]
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What a policy does at one step. It unpacks as `actions, state = policy.step(...)`.
-
-    Attributes:
-        actions: (B, *shape), or one action, nested as the action space is.
-        state: What the next step is to be given, name -> (B, ...); of a single observation B is 1.
-    """
-
-    actions: Any
-    state: dict[str, Array]
-
-    def __iter__(self) -> Iterator[Any]:
-        """The actions, then the state."""
-        return iter((self.actions, self.state))
 
 
 class Policy(Checkpointable):
@@ -194,8 +178,8 @@ class Policy(Checkpointable):
         return {name: _numpy(tensor) for name, tensor in self._asked(named, options, "answer").items()}
 
     def decisive(self, named: Mapping[str, Array], options: GraphOptions = PLAIN) -> Array:
-        """What actions are chosen from, see `scores`, as a function of flat named arrays."""
-        found: Array = _numpy(self._asked(named, options, "weighed"))
+        """What the module puts out, before any mask and any choice, as a function of flat named arrays."""
+        found: Array = _numpy(self._asked(named, options, "decision"))
         return found
 
     def scores(self, observations: Any) -> Array:

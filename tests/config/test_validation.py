@@ -221,7 +221,7 @@ def test_what_of_a_policy_is_exported(read: Any) -> None:
         (["export.mode=random"], "export.mode"),
         (["export.action=joint"], "export.action"),
         (["export.outputs=[q]"], "export.outputs"),
-        (["export.component=encoder", "export.mode=stochastic"], "puts out features"),
+        (["export.component=encoder", "export.mode=stochastic"], "no export.mode"),
     ],
 )
 def test_what_cannot_be_exported_is_one_clear_line(read: Any, words: list[str], named: str) -> None:

@@ -37,7 +37,7 @@ from tests.exporters.graphs import unbounded
 
 Array = np.ndarray[Any, Any]
 MODULES = "rlpipe.modules.torch"
-BESIDE = ("REPORT.md", "artifact.json", "example.py", "golden.json", "golden.npz")
+BESIDE = ("REPORT.md", "artifact.json", "example.cpp", "example.py", "golden.json", "golden.npz")
 ONNX = {"onnx": onnx_target.Options()}
 BOTH = {**ONNX, "torch_export": torch_export.Options()}
 
