@@ -216,7 +216,7 @@ class _Desk:
         snapshot, config = self._candidate.snapshot, self._candidate.snapshot.spec.config
         space = from_json(config["observation_space"], where="observation_space")
         signature = _signature(snapshot, self._order)
-        labels = self._order.labels.over(self._candidate.labels)
+        labels = self._order.labels.over(self._candidate.labels.fitting(signature))
         labels.require_fit(signature, self._candidate.policy_id)
         self._outputs = signature.outputs
         self._description = {**describe_policy(snapshot, signature, self._order.graph), **labels.to_json()}

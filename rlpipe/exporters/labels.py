@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rlpipe.errors import ConfigError
@@ -33,13 +33,18 @@ class Labels:
         """These and, where they say nothing, the others."""
         return Labels(names={**others.names, **self.names}, metadata={**others.metadata, **self.metadata})
 
+    def fitting(self, signature: Signature) -> Labels:
+        """The names that fit a policy's inputs and outputs: other outputs than the action have no recorded names."""
+        sizes = _sizes(signature)
+        return replace(self, names={name: given for name, given in self.names.items() if sizes.get(name) == len(given)})
+
     def require_fit(self, signature: Signature, policy_id: str) -> None:
         """Check the names against a policy's inputs and outputs.
 
         Raises:
             ConfigError: A tensor that is not there, or another number of elements; all of them.
         """
-        sizes = {spec.name: math.prod(spec.shape) for spec in (*signature.inputs, *signature.outputs)}
+        sizes = _sizes(signature)
         found = [
             f"{len(given)} names for {tensor}" if tensor in sizes else f"names for {tensor}"
             for tensor, given in self.names.items()
@@ -52,6 +57,11 @@ class Labels:
                 found="; ".join(found),
                 fix="give a name for each element, or choose the policies with policy_ids",
             )
+
+
+def _sizes(signature: Signature) -> dict[str, int]:
+    """Tensor name -> how many elements it has."""
+    return {spec.name: math.prod(spec.shape) for spec in (*signature.inputs, *signature.outputs)}
 
 
 def recorded_labels(metadata: Mapping[str, Json]) -> Labels:

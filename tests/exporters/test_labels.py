@@ -49,3 +49,8 @@ def test_what_is_given_comes_before_what_was_recorded() -> None:
 )
 def test_metadata_of_another_kind_names_nothing(metadata: dict[str, object]) -> None:
     assert recorded_labels(metadata) == Labels()
+
+
+def test_recorded_names_of_other_tensors_are_left_aside() -> None:
+    labels = Labels(names={"obs": ("a", "b", "c"), "action": ("x", "y"), "features": ("z",)}, metadata={"rate_hz": 50})
+    assert labels.fitting(SIGNATURE) == Labels(names={"obs": ("a", "b", "c")}, metadata={"rate_hz": 50})

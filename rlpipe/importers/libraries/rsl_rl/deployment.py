@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Any
+from typing import Any, TypeAlias
 
 from rlpipe.errors import ConfigError, ForeignFormatError, listed
 from rlpipe.importers.libraries.rsl_rl.agent import Agent
 from rlpipe.importers.libraries.rsl_rl.environment import actions_of
 from rlpipe.importers.libraries.rsl_rl.settings import DESCRIPTORS, Settings, inside, real, reals, texts
 from rlpipe.importers.libraries.rsl_rl.terms import (
+    TARGETS,
     ActionTerm,
     Numbers,
     ObservationTerm,
@@ -78,7 +79,7 @@ def deployment_of(settings: Settings, agent: Agent, given: Given, *, inputs: int
     names = given.observation_names or tuple(name for term in seen for name in term.elements)
     scale, offset, clip = _target(terms, given, actions)
     if terms and scale is None:
-        notes = (*notes, _no_target(terms))
+        notes = (*notes, _no_target(terms, joints))
     facts = {
         "observations": [term.to_json() for term in seen],
         "actions": [term.to_json() for term in terms],
@@ -150,35 +151,49 @@ def _joints(terms: Sequence[ActionTerm], actions: int) -> tuple[str, ...]:
     return joints if len(joints) == actions else ()
 
 
-def _target(
-    terms: Sequence[ActionTerm], given: Given, actions: int
-) -> tuple[Numbers | None, Numbers | None, tuple[tuple[float, float], ...]]:
-    """Scale, offset and bounds: what the caller gives comes first, and fills in the other as one does nothing."""
-    if given.action_scale is not None or given.action_offset is not None:
-        return _spread(given.action_scale, 1.0, actions), _spread(given.action_offset, 0.0, actions), ()
-    if not terms or not all(term.leads_to_target for term in terms):
-        return None, None, ()
-    scale = tuple(number for term in terms for number in term.scale or ())
-    offset = tuple(number for term in terms for number in term.offset or ())
-    if len(scale) != actions or len(offset) != actions:
-        return None, None, ()
+_Target: TypeAlias = tuple[Numbers | None, Numbers | None, tuple[tuple[float, float], ...]]
+"""Scale, offset and bounds of the targets."""
+
+
+def _target(terms: Sequence[ActionTerm], given: Given, actions: int) -> _Target:
+    """What the caller gives comes first, then what the settings say; of two, one that nobody knows does nothing."""
+    is_target = bool(terms) and all(term.kind in TARGETS for term in terms)
+    scale = _whole([term.scale for term in terms], actions) if is_target else None
+    offset = _whole([term.offset for term in terms], actions) if is_target else None
+    clip = _bounds(terms) if is_target else ()
+    if given.action_scale is None and given.action_offset is None:
+        is_known = scale is not None and offset is not None and clip is not None
+        return (scale, offset, clip or ()) if is_known else (None, None, ())
+    factors = scale or (1.0,) * actions if given.action_scale is None else _spread(given.action_scale, actions)
+    added = offset or (0.0,) * actions if given.action_offset is None else _spread(given.action_offset, actions)
+    return factors, added, clip or ()
+
+
+def _whole(parts: Sequence[Numbers | None], actions: int) -> Numbers | None:
+    """The numbers of all terms, if each has its own and they are as many as the action has elements."""
+    numbers = tuple(number for part in parts for number in part or ())
+    return numbers if None not in parts and len(numbers) == actions else None
+
+
+def _bounds(terms: Sequence[ActionTerm]) -> tuple[tuple[float, float], ...] | None:
+    """The bounds of all elements; () for none, None where a term has some that are not known."""
+    if any(term.clip is None for term in terms):
+        return None
     if not any(term.clip for term in terms):
-        return scale, offset, ()
-    clip = tuple(pair for term in terms for pair in term.clip or ((-inf, inf),) * len(term.scale or ()))
-    return scale, offset, clip
+        return ()
+    return tuple(pair for term in terms for pair in term.clip or ((-inf, inf),) * len(term.scale or ()))
 
 
-def _spread(value: float | Numbers | None, default: float, size: int) -> Numbers:
-    if isinstance(value, tuple):
-        return value
-    return (default if value is None else value,) * size
+def _spread(value: float | Numbers, size: int) -> Numbers:
+    return value if isinstance(value, tuple) else (value,) * size
 
 
-def _no_target(terms: Sequence[ActionTerm]) -> str:
+def _no_target(terms: Sequence[ActionTerm], joints: Sequence[str]) -> str:
     kinds = listed(f"{term.name} ({term.kind or 'of an unknown class'})" for term in terms)
+    by_name = not joints and len(terms) == 1 and terms[0].kind in TARGETS
+    keys = f"{'source.joint_names=[...], or ' if by_name else ''}source.action_scale and source.action_offset"
     return (
-        f"the settings do not say how the action {kinds} becomes a target of the actuators; give it with "
-        "source.joint_names=[...], or with source.action_scale and source.action_offset, if targets are to be exported"
+        f"the settings do not say how the action {kinds} becomes a target of the actuators; where needed, give {keys}"
     )
 
 
@@ -200,7 +215,7 @@ def _rates(settings: Settings) -> dict[str, Json]:
     """How often the policy acts, in Hz."""
     step = real(inside(settings.descriptors, "scene", "dt"))
     if step is None:
-        physics = real(inside(settings.env, "sim", "dt"))
+        physics = real(inside(settings.env, "sim", "dt") or inside(settings.env, "sim", "mujoco", "timestep"))
         repeats = real(settings.env.get("decimation"))
         step = physics * repeats if physics is not None and repeats is not None else None
     return {"rate_hz": round(1.0 / step, 6)} if step is not None and step > 1e-6 else {}

@@ -44,7 +44,7 @@ def actions_of(env: Mapping[str, Any], joints: Sequence[str], size: int) -> tupl
         term.get("scale"),
         term.get("offset"),
         term.get("clip"),
-        dict.fromkeys(texts(term.get("joint_names"))),
+        dict.fromkeys(_patterns(term)),
     ):
         _require_all_fit(patterns, names)
     return (
@@ -60,13 +60,18 @@ def actions_of(env: Mapping[str, Any], joints: Sequence[str], size: int) -> tupl
 
 
 def _kind(term: Mapping[str, Any]) -> str:
-    """Name of the class of a term; mjlab's say `entity_name`, and name no class but by the term's function."""
+    """Name of the class of a term; newer settings of mjlab do not say it."""
     path = term.get("class_type")
     return re.split(r"[.:]", path)[-1] if isinstance(path, str) else ""
 
 
+def _patterns(term: Mapping[str, Any]) -> tuple[str, ...]:
+    """Which joints a term moves; mjlab names them after their actuators."""
+    return texts(term.get("joint_names")) or texts(term.get("actuator_names"))
+
+
 def _named(term: Mapping[str, Any], size: int) -> tuple[str, ...]:
-    names = texts(term.get("joint_names"))
+    names = _patterns(term)
     is_sure = term.get("preserve_order") is True or size == 1
     return names if is_sure and len(names) == size and all(map(_PLAIN_NAME.fullmatch, names)) else ()
 
@@ -76,10 +81,12 @@ def _offset(env: Mapping[str, Any], term: Mapping[str, Any], names: Sequence[str
     if term.get("use_default_offset") is not True:
         return _numbers(term.get("offset"), names, size, default=0.0)
     field = {"JointPositionAction": "joint_pos", "JointVelocityAction": "joint_vel"}.get(_kind(term))
-    asset = term.get("asset_name")
-    if field is None or not isinstance(asset, str):
+    robot = term.get("asset_name") or term.get("entity_name")
+    if field is None or not isinstance(robot, str):
         return None
-    return _numbers(inside(env, "scene", asset, "init_state", field), names, size, default=0.0)
+    places = (("scene", robot), ("scene", "entities", robot))
+    rest = next((found for place in places if (found := inside(env, *place, "init_state", field)) is not None), None)
+    return _numbers(rest, names, size, default=0.0)
 
 
 def _numbers(value: Any, names: Sequence[str], size: int, default: float | None = None) -> Numbers | None:

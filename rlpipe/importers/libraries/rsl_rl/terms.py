@@ -39,12 +39,6 @@ class ActionTerm:
     offset: Numbers | None = None
     clip: tuple[tuple[float, float], ...] | None = ()
 
-    @property
-    def leads_to_target(self) -> bool:
-        """Whether what the actuator is told can be computed from the action alone."""
-        known = self.scale is not None and self.offset is not None and self.clip is not None
-        return known and self.kind in TARGETS
-
     def to_json(self) -> dict[str, Json]:
         """What is known, as plain JSON."""
         parts: dict[str, Any] = {

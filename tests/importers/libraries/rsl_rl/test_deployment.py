@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 import yaml
 
+from rlpipe.checkpoint.restore import build
 from rlpipe.errors import ConfigError, ForeignFormatError, NormalizerError
 from rlpipe.exporters.labels import plain
 from rlpipe.importers.libraries.rsl_rl import Options, read
 from rlpipe.importers.libraries.rsl_rl.agent import Agent
 from rlpipe.importers.libraries.rsl_rl.deployment import Deployment, Given, deployment_of
 from rlpipe.importers.libraries.rsl_rl.settings import Settings
+from rlpipe.policies.graph_options import GraphOptions
 from rlpipe.policies.policy_spec import PolicySpec
 from tests.importers.libraries.rsl_rl.test_importer import golden, run_of
 
@@ -79,6 +81,15 @@ def test_what_the_caller_gives_comes_first() -> None:
     assert found.snapshot.metadata["names"]["obs"] == list("abcdefgh")
 
 
+def test_what_the_caller_leaves_out_stays_as_the_settings_say() -> None:
+    found = deployed({"use_default_offset": False, "offset": 0.3}, Given(action_scale=2.0))
+    assert (found.scale, found.offset) == ((2.0,) * 3, (0.3,) * 3)
+    found = deployed(given=Given(action_offset=0.1))  # whose rest nobody knows without the names of the joints
+    assert (found.scale, found.offset) == ((0.5,) * 3, (0.1,) * 3)
+    found = deployed({"class_type": "a:RelativeJointPositionAction"}, Given(action_offset=0.1))
+    assert (found.scale, found.offset) == ((1.0,) * 3, (0.1,) * 3)
+
+
 @pytest.mark.parametrize(
     ("given", "key"),
     [
@@ -131,6 +142,18 @@ def test_one_number_for_all_needs_no_names() -> None:
 def test_names_in_an_order_that_is_kept_need_no_others() -> None:
     found = deployed({"joint_names": list(JOINTS), "preserve_order": True})
     assert (found.joint_names, found.offset) == (JOINTS, (0.0, 0.4, -0.8))
+
+
+def test_settings_of_mjlab_have_other_places() -> None:
+    term: dict[str, Any] = {
+        "class_type": "mjlab.envs.mdp.actions.joint_actions.JointPositionAction",
+        "entity_name": "robot",
+    }
+    term |= {"actuator_names": [".*_HAA", ".*(HFE|KFE)"], "scale": 0.5, "use_default_offset": True}
+    env = {"scene": {"entities": ROBOT}, "actions": {"joint_pos": term}, "decimation": 4}
+    env["sim"] = {"mujoco": {"timestep": 0.005}}
+    found = deployment_of(Settings(env=env), Agent(), Given(joint_names=JOINTS), inputs=4, actions=3)
+    assert (found.scale, found.offset, found.facts["rate_hz"]) == ((0.5,) * 3, (0.0, 0.4, -0.8), 50)
 
 
 def test_several_patterns_for_one_joint_are_refused() -> None:
@@ -237,3 +260,15 @@ def test_no_setting_leaves_a_path_or_a_device_behind() -> None:
     text = str(read(golden("v5_mlp"), Options()).snapshot.metadata)
     assert "cuda" not in text
     assert "/Robot" not in text
+
+
+def test_targets_are_what_the_environment_makes_of_actions() -> None:
+    """The environment: raw * scale + offset, then clipped."""
+    path = golden("v5_lstm")
+    with np.load(path.with_suffix(".npz")) as known:
+        observations, raw = known["observations"][0], known["actions"][0]
+    policy: Any = build(read(path, Options()).snapshot)
+    begin = {f"state.{index}": np.zeros((4, 2, 12), np.float32) for index in (0, 1)}
+    named = {"obs": observations, **begin, "episode_start": np.ones(4, bool)}
+    found = policy.answers(named, GraphOptions(action="target"))["action"]
+    np.testing.assert_allclose(found, np.clip(raw * 0.5 + np.array(REST), -1, 1), rtol=0, atol=1e-6)

@@ -61,7 +61,7 @@ def test_an_imported_policy_acts_as_the_librarys(name: str, tmp_path: Path) -> N
 
 
 @pytest.mark.skipif(major() < 4, reason="the library has an exporter of its own since version 4")
-@pytest.mark.parametrize("name", ["mlp", "plain", "groups"])
+@pytest.mark.parametrize("name", ["mlp", "plain", "groups", "lstm", "gru"])
 def test_the_librarys_own_onnx_acts_the_same(name: str, tmp_path: Path) -> None:
     import onnxruntime
 
@@ -70,8 +70,12 @@ def test_the_librarys_own_onnx_acts_the_same(name: str, tmp_path: Path) -> None:
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         runner.export_policy_to_onnx(str(tmp_path), "policy.onnx")
     session = onnxruntime.InferenceSession(tmp_path / "policy.onnx")
-    policy = imported(case, path)
+    policy, state = imported(case, path), None
+    memory = {port.name: np.zeros(port.shape, np.float32) for port in session.get_inputs()[1:]}
     size = policy.spec.observation_space.shape[0]
     for observation in 10 * torch.randn(64, 1, size, generator=torch.Generator().manual_seed(1)).numpy():
-        (expected,) = session.run(["actions"], {"obs": observation})
-        np.testing.assert_allclose(policy.compute_actions(observation), expected, rtol=1e-5, atol=1e-5)
+        expected, *kept = session.run(None, {"obs": observation, **memory})
+        memory = dict(zip(memory, kept, strict=True))
+        step = policy.step(observation, state)
+        state = step.state
+        np.testing.assert_allclose(step.actions, expected, rtol=1e-5, atol=1e-5)
