@@ -20,7 +20,7 @@ from tests.importers.rllib_folders import CONNECTORS, GOLDEN, MODULES, copied, k
 
 PLAIN = (
     *("ppo_choices", "ppo_box", "ppo_heads", "ppo_clipped", "ppo_filtered", "ppo_flattened"),
-    *("dqn", "dqn_plain", "sac"),
+    *("ppo_lstm", "ppo_lstm_box", "dqn", "dqn_plain", "sac"),
 )
 
 
@@ -132,6 +132,15 @@ def test_a_critic_that_has_no_form_here_is_left_out_and_named() -> None:
 def test_heads_of_dqn_have_their_own_activation() -> None:
     config = read(module("dqn"), Options()).snapshot.spec.config["module"]["model_config"]
     assert (config["encoder"]["activation"], config["head_activation"], config["head_hidden"]) == ("tanh", "relu", [5])
+
+
+def test_memory_is_said_in_the_spec() -> None:
+    module_spec = read(module("ppo_lstm_box"), Options()).snapshot.spec.config["module"]
+    assert module_spec["state"] == {
+        "actor/c": {"shape": [1, 5], "dtype": "float32"},
+        "actor/h": {"shape": [1, 5], "dtype": "float32"},
+    }
+    assert module_spec["model_config"]["actor"]["after"] == {"type": "mlp", "hidden": [3], "activation": "tanh"}
 
 
 def test_a_whole_checkpoint_builds_as_a_container() -> None:
