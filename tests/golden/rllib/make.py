@@ -1,7 +1,8 @@
 """Makes the golden directories of RLlib in this folder: python -m tests.golden.rllib.make (needs ray).
 
 Each is a checkpoint, with `<name>.npz` beside it: for each policy `<id>/observations` and the `<id>/actions` of RLlib's
-own env runner, which does not explore; of policies that remember (steps, rows, ...). `ppo_choices` is whole; of the others only what an importer may open is kept.
+own env runner, which does not explore; of policies that remember (steps, rows, ...). `ppo_choices` is whole; of the
+others only what an importer may open is kept.
 Paths of the machine that made them are written over.
 """
 

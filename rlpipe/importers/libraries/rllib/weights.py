@@ -79,6 +79,10 @@ class Tensors:
         """Length of the last axis of a tensor that is left; 0 for one without axes."""
         return self._left[name].shape[-1] if self._left[name].ndim else 0
 
+    def has_ending(self, ending: str) -> bool:
+        """Whether the name of a tensor that is left ends so."""
+        return any(name.endswith(ending) for name in self._left)
+
     def skip(self, prefix: str, why: str) -> None:
         """Leave out a tensor, or all that are below a name."""
         for name in [name for name in self._left if name == prefix or name.startswith(f"{prefix}.")]:
