@@ -167,12 +167,22 @@ class ImporterSuite(FileSuite):
         with np.load(path.with_suffix(".npz")) as known:
             return known["observations"], known["actions"]
 
+    def act(self, policy: Policy, observations: Any) -> Array:
+        """What the policy does; over steps (T, B, ...) where it remembers."""
+        if not policy.memory:
+            return np.asarray(policy.compute_actions(observations))
+        state, found = None, []
+        for one in observations:
+            actions, state = policy.step(one, state)
+            found.append(actions)
+        return np.stack(found)
+
     def test_acts_as_the_trainer_did(self) -> None:
         for name, path in self.examples().items():
             observations, actions = self.known(path)
             policy = build(self.read(path).snapshot)
             assert isinstance(policy, Policy)
-            found = policy.compute_actions(observations)
+            found = self.act(policy, observations)
             assert found.shape == actions.shape, name
             reach = TOLERANCE * max(1.0, float(np.ptp(actions))) if actions.dtype.kind == "f" else 0
             np.testing.assert_allclose(found, actions, rtol=0, atol=reach, err_msg=name)

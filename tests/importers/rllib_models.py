@@ -15,6 +15,7 @@ import gymnasium
 import numpy as np
 import ray
 import torch
+import tree
 from gymnasium import spaces
 from ray.rllib.algorithms.dqn import DQNConfig
 from ray.rllib.algorithms.ppo import PPOConfig
@@ -24,6 +25,7 @@ from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from ray.rllib.env.multi_agent_env import MultiAgentEnv
 from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+from ray.rllib.utils.spaces.space_utils import unsquash_action
 from ray.tune.registry import register_env
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -188,6 +190,19 @@ CASES: dict[str, Case] = {
         on_policy, "rlpipe_parts", {}, lambda config: config.env_runners(env_to_module_connector=flattening)
     ),
     "ppo_lstm": Case(on_policy, "rlpipe_choices", {"use_lstm": True, "lstm_cell_size": 5, "max_seq_len": 4}),
+    "ppo_lstm_box": Case(
+        on_policy,
+        "rlpipe_box",
+        {
+            "use_lstm": True,
+            "lstm_cell_size": 5,
+            "max_seq_len": 4,
+            "vf_share_layers": False,
+            "head_fcnet_hiddens": [3],
+            "fcnet_activation": "relu",
+            "head_fcnet_activation": "tanh",
+        },
+    ),
     "pair": Case(on_policy, "rlpipe_pair", {}, with_agents),
     "pair_filtered": Case(
         on_policy,
@@ -252,6 +267,28 @@ def acted(algorithm: Any, observed: list[Any], agent: str | None = None) -> Arra
         batch = runner._module_to_env(batch=outputs, **given)
     actions = batch.get("actions_for_env", batch["actions"])
     return np.stack([np.asarray(one if agent is None else one[agent]) for one in actions])
+
+
+def acted_in_steps(algorithm: Any, observed: Array) -> Array:
+    """What the algorithm's module does over steps of several rows (T, B, n), its memory empty before the first."""
+    module = algorithm.env_runner.module
+    rows = observed.shape[1]
+    state = tree.map_structure(lambda part: torch.as_tensor(part)[None].repeat(rows, 1, 1), module.get_initial_state())
+    found = []
+    with torch.no_grad():
+        for one in observed:
+            outputs = module.forward_inference({"obs": torch.from_numpy(one)[:, None], "state_in": state})
+            state = outputs["state_out"]
+            decided = module.get_inference_action_dist_cls().from_logits(outputs["action_dist_inputs"][:, 0])
+            actions = decided.to_deterministic().sample().numpy()
+            found.append(np.stack([unsquash_action(row, module.action_space) for row in actions]))
+    return np.stack(found)
+
+
+def sequences(steps: int = 12, rows: int = 8) -> Array:
+    """Observations (T, B, 4) of mixed scales."""
+    flat = np.stack(observations(VECTOR, steps * rows))
+    return flat.reshape(steps, rows, 4)
 
 
 def _episode(algorithm: Any, observed: Any, agent: str | None) -> Any:

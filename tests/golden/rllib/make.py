@@ -1,7 +1,8 @@
 """Makes the golden directories of RLlib in this folder: python -m tests.golden.rllib.make (needs ray).
 
 Each is a checkpoint, with `<name>.npz` beside it: for each policy `<id>/observations` and the `<id>/actions` of RLlib's
-own env runner, which does not explore. `ppo_choices` is whole; of the others only what an importer may open is kept.
+own env runner, which does not explore; of policies that remember (steps, rows, ...). `ppo_choices` is whole; of the
+others only what an importer may open is kept.
 Paths of the machine that made them are written over.
 """
 
@@ -24,9 +25,11 @@ from tests.importers.rllib_models import (
     Array,
     Case,
     acted,
+    acted_in_steps,
     observation_space,
     observations,
     saved,
+    sequences,
     stacked,
     start,
 )
@@ -52,7 +55,9 @@ def keep(name: str, case: Case, *, use_msgpack: bool) -> None:
     algorithm = case.algorithm()
     folder = fresh(name)
     known: dict[str, Array] = {}
-    if name != "ppo_lstm":
+    if "lstm" in name:
+        keep_known(name, named("default_policy", sequences(), acted_in_steps(algorithm, sequences())))
+    else:
         for agent, policy_id in AGENTS.items() if name.startswith("pair") else [(None, "default_policy")]:
             observed = observations(observation_space(algorithm, agent), COUNT)
             known |= named(policy_id, stacked(observed), acted(algorithm, observed, agent))

@@ -1,4 +1,4 @@
-"""The files of an RLlib checkpoint as plain values: pickles by the restricted machine, msgpack, JSON."""
+"""The files of an RLlib checkpoint as plain values: pickles, torch files, msgpack and JSON; nothing in them is run."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from typing import Any
 
 from rlpipe.errors import ForeignFormatError
 from rlpipe.importers.libraries.rllib.msgpack_file import read_msgpack
+from rlpipe.importers.restricted.archive import is_zip
 from rlpipe.importers.restricted.numpy_names import KNOWN
 from rlpipe.importers.restricted.reader import load_file
+from rlpipe.importers.restricted.torch_file import read_torch
 
 PICKLE, MSGPACK = "pickle", "msgpack"
-_ENDINGS = ((".pkl", PICKLE), (".msgpack", MSGPACK), (".msgpck", MSGPACK))
+_ENDINGS = ((".pkl", PICKLE), (".msgpack", MSGPACK), (".msgpck", MSGPACK), (".pt", PICKLE))
 _MOST_JSON = 2**20
 _AGAIN = "copy the checkpoint again, or save it again with RLlib"
 
 
 def state_file(folder: Path, stem: str) -> tuple[Path, str] | None:
-    """A state file of a folder with its encoding, whichever of the two RLlib wrote; None if there is none."""
+    """A state file of a folder with its encoding, whichever RLlib wrote; None if there is none."""
     for ending, encoding in _ENDINGS:
         if (path := folder / f"{stem}{ending}").is_file():
             return path, encoding
@@ -50,7 +52,7 @@ def read_state(folder: Path, stem: str) -> Mapping[Any, Any]:
         MissingDependencyError: It is msgpack, and that package is not installed.
     """
     path, encoding = required_state(folder, stem)
-    return _dict(load_file(path, known=KNOWN) if encoding == PICKLE else read_msgpack(path), path)
+    return _dict(_unpickled(path) if encoding == PICKLE else read_msgpack(path), path)
 
 
 def read_pickle(path: Path) -> Mapping[Any, Any]:
@@ -89,6 +91,13 @@ def sha256_of(path: Path) -> str:
     """SHA-256 of a file, in hex."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _unpickled(path: Path) -> Any:
+    """A pickle, or what torch.save wrote: a file called `.pt` was either over time."""
+    with path.open("rb") as stream:
+        is_torch = is_zip(stream.read(4))
+    return read_torch(path.read_bytes(), subject=path.name) if is_torch else load_file(path, known=KNOWN)
 
 
 def _dict(found: Any, path: Path) -> Mapping[Any, Any]:

@@ -73,7 +73,7 @@ def policies_in(path: Path) -> Policies:
         return _policies(path / POLICIES, POLICY_STATE, is_old=True)
     for way in _WAYS_TO_MODULES:
         folder = path / way
-        if not folder.is_dir():
+        if not folder.is_dir() or (way == "" and is_algorithm(path)):
             continue
         found = _policies(folder, MODULE_STATE, is_old=False)
         if found.folders:

@@ -7,12 +7,12 @@ dqn/torch/default_dqn_torch_rl_module.py, sac/torch/default_sac_torch_rl_module.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from rlpipe.errors import ForeignFormatError
+from rlpipe.importers.libraries.rllib.bodies import Body, read_body
 from rlpipe.importers.libraries.rllib.settings import Shape, place_of
 from rlpipe.importers.libraries.rllib.weights import CLIP_BUFFER, Entries, Layer, Stack, Tensors, as_linear
 from rlpipe.policies.default_stages import OutputKind
@@ -33,6 +33,7 @@ class Network:
         training: Beginnings of keys that only training needs.
         output: What the module puts out.
         inference_only: The module has no such keys, and is built without them.
+        memory: What it remembers, as the spec of a module says it.
     """
 
     module: str
@@ -41,39 +42,40 @@ class Network:
     training: tuple[str, ...] = ()
     output: OutputKind
     inference_only: bool = False
+    memory: Mapping[str, Any] = field(default_factory=dict)
 
 
 def actor_critic(tensors: Tensors, shape: Shape) -> Network:
     """PPO and its relatives: encoders of actor and critic, shared or not, with a head each."""
-    _refuse_recurrent(tensors)
     tensors.skip_ending_in(CLIP_BUFFER, _BOUND)
     is_shared = tensors.has("encoder.encoder")
-    body = _encoder(tensors, "encoder.encoder" if is_shared else "encoder.actor_encoder", shape)
-    *hidden, last = _head(tensors, "pi", body.widths[-1], shape).layers
-    actor = Stack(tuple(hidden))
-    is_split = is_shared or (bool(hidden) and shape.activation != shape.head_activation)
+    body = read_body(tensors, "encoder.encoder" if is_shared else "encoder.actor_encoder", shape)
+    hidden, last = _head(tensors, "pi", body.width, shape)
+    joined = None if is_shared else body.followed_by(hidden, shape.head_activation)
+    shared = body if joined is None else None
+    actor = joined or Body(layers=hidden, activation=shape.head_activation)
     pi, log_std = _policy_head(tensors, last, shape)
-    critic, value = _critic(tensors, shape, body, is_shared=is_shared, is_kept=is_shared or not is_split)
-    entries = {**body.entries("encoder/encoder" if is_split else "encoder/actor_encoder"), **pi}
-    if is_split:
-        entries |= actor.entries("encoder/actor_encoder")
-    else:
-        entries |= actor.entries("encoder/actor_encoder", start=len(body.layers))
-    own = Stack((*(() if is_split else body.layers), *actor.layers))
-    act = shape.head_activation if is_split else shape.activation
+    critic, value = _critic(tensors, shape, body, is_shared=is_shared, is_kept=is_shared or joined is not None)
     return Network(
         module="rlpipe.modules.torch.ppo.PPOModule",
         model_config={
-            "shared": _mlp(body, shape.activation) if is_split else None,
-            "actor": _mlp(own, act),
-            "critic": _mlp(own if critic is None else critic, act),
+            "shared": shared and shared.config(),
+            "actor": actor.config(),
+            "critic": (critic or actor).config(),
             "log_std": log_std,
             "squash": False,
         },
-        entries=entries | value,
+        entries={
+            **(shared.entries("encoder/encoder") if shared else {}),
+            **actor.entries("encoder/actor_encoder"),
+            **(critic.entries("encoder/critic_encoder") if critic else {}),
+            **pi,
+            **value,
+        },
         training=("vf/", "encoder/critic_encoder/"),
         output="mean" if shape.continuous else "logits",
         inference_only=critic is None,
+        memory={**(shared.memory("shared") if shared else {}), **actor.memory("actor")},
     )
 
 
@@ -81,22 +83,24 @@ def q_network(tensors: Tensors, shape: Shape) -> Network:
     """DQN: an encoder, a head of Q values or of advantages with one of values beside it, and their targets."""
     tensors.skip_ending_in(CLIP_BUFFER, _BOUND)
     if shape.atoms > 1:
-        raise _not_supported(tensors, f"a distributional DQN with num_atoms={shape.atoms}")
-    encoder = _encoder(tensors, "encoder", shape)
+        raise tensors.not_supported(f"a distributional DQN with num_atoms={shape.atoms}")
+    encoder = read_body(tensors, "encoder", shape)
     is_dueling = tensors.has("vf")
     names = {"af": "af", "vf": "vf"} if is_dueling else {"af": "q"}
-    heads = {name: _head(tensors, name, encoder.widths[-1], shape) for name in names}
+    outputs = {"af": shape.outputs, "vf": 1}
     entries = encoder.entries("encoder")
+    head_hidden: tuple[int, ...] = ()
     for name, key in names.items():
-        entries |= _value_head(heads[name], key)
+        hidden, last = _head(tensors, name, encoder.width, shape)
+        _require_outputs(tensors, last, name, outputs[name])
+        head_hidden = hidden.widths
+        entries |= _value_head(hidden, last, key)
     has_targets = tensors.has("_target_encoder")
     if has_targets:
-        entries |= _encoder(tensors, "_target_encoder", shape).entries("target_encoder")
+        entries |= read_body(tensors, "_target_encoder", shape).entries("target_encoder")
         for name, key in names.items():
-            entries |= _value_head(_head(tensors, f"_target_{name}", encoder.widths[-1], shape), f"target_{key}")
-    _require_outputs(tensors, heads["af"].layers[-1], "af", shape.outputs)
-    head_hidden = heads["af"].widths[:-1]
-    config = {"encoder": _mlp(encoder, shape.activation), "dueling": is_dueling, "double": shape.double}
+            entries |= _value_head(*_head(tensors, f"_target_{name}", encoder.width, shape), f"target_{key}")
+    config = {"encoder": encoder.config(), "dueling": is_dueling, "double": shape.double}
     if head_hidden and shape.head_activation != shape.activation:
         config["head_activation"] = shape.head_activation
     return Network(
@@ -106,6 +110,7 @@ def q_network(tensors: Tensors, shape: Shape) -> Network:
         training=("target_encoder/", *(f"target_{key}/" for key in names.values())),
         output="q",
         inference_only=not has_targets,
+        memory=encoder.memory("encoder"),
     )
 
 
@@ -113,21 +118,21 @@ def soft_actor_critic(tensors: Tensors, shape: Shape) -> Network:
     """SAC: the actor alone. RLlib's critics encode observation and action apart and then fuse them."""
     tensors.skip_ending_in(CLIP_BUFFER, _BOUND)
     if not shape.continuous:
-        raise _not_supported(tensors, "SAC over discrete actions")
-    body = _encoder(tensors, "pi_encoder", shape)
-    *hidden, last = _head(tensors, "pi", body.widths[-1], shape).layers
-    if hidden and shape.activation != shape.head_activation:
-        raise _not_supported(tensors, f"SAC whose {_ACTIVATIONS_DIFFER}")
+        raise tensors.not_supported("SAC over discrete actions")
+    body = read_body(tensors, "pi_encoder", shape)
+    hidden, last = _head(tensors, "pi", body.width, shape)
+    actor = body.followed_by(hidden, shape.head_activation)
+    if actor is None or actor.kind:
+        raise tensors.not_supported(f"SAC whose {_ACTIVATIONS_DIFFER}" if actor is None else "a recurrent SAC")
     for prefix in ("qf", "qf_twin", "qf_encoder", "qf_twin_encoder"):
         for name in (prefix, f"target_{prefix}", f"_target_{prefix}"):
             tensors.skip(name, _NO_CRITIC)
     pi, _ = _policy_head(tensors, last, shape)
-    actor = Stack((*body.layers, *hidden))
     return Network(
         module="rlpipe.modules.torch.sac.SACModule",
         model_config={
-            "actor": _mlp(actor, shape.activation),
-            "critic": _mlp(body, shape.activation),
+            "actor": actor.config(),
+            "critic": body.config(),
             "n_critics": 2,
             "log_std": "state",
             "mean_clip": None,
@@ -139,14 +144,11 @@ def soft_actor_critic(tensors: Tensors, shape: Shape) -> Network:
     )
 
 
-def _encoder(tensors: Tensors, prefix: str, shape: Shape) -> Stack:
-    if tensors.has(f"{prefix}.net.0") or tensors.has(f"{prefix}.net.cnn"):
-        raise _not_supported(tensors, "an encoder of images")
-    return tensors.stack(f"{prefix}.net.mlp", inputs=shape.features, place=place_of(shape.activation))
-
-
-def _head(tensors: Tensors, prefix: str, inputs: int, shape: Shape) -> Stack:
-    return tensors.stack(f"{prefix}.net.mlp", inputs=inputs, place=place_of(shape.head_activation))
+def _head(tensors: Tensors, prefix: str, inputs: int, shape: Shape) -> tuple[Stack, Layer]:
+    """The hidden layers of a head, and its last one."""
+    place = place_of(shape.head_activation)
+    *hidden, last = tensors.stack(f"{prefix}.net.mlp", inputs=inputs, place=place).layers
+    return Stack(tuple(hidden)), last
 
 
 def _policy_head(tensors: Tensors, last: Layer, shape: Shape) -> tuple[Entries, str]:
@@ -165,46 +167,27 @@ def _policy_head(tensors: Tensors, last: Layer, shape: Shape) -> tuple[Entries, 
 
 
 def _critic(
-    tensors: Tensors, shape: Shape, body: Stack, *, is_shared: bool, is_kept: bool
-) -> tuple[Stack | None, Entries]:
-    """The critic's own layers, and the entries of it and its head; None where there is none of rlpipe's form."""
+    tensors: Tensors, shape: Shape, body: Body, *, is_shared: bool, is_kept: bool
+) -> tuple[Body | None, Entries]:
+    """The critic's own layers, and the entries of its head; None where there is none of rlpipe's form."""
     if not is_kept or not tensors.has("vf") or not (is_shared or tensors.has("encoder.critic_encoder")):
         for name in ("vf", "encoder.critic_encoder"):
             tensors.skip(name, _NO_CRITIC)
         return None, {}
-    own = Stack(()) if is_shared else _encoder(tensors, "encoder.critic_encoder", shape)
-    *hidden, last = _head(tensors, "vf", (own if own.layers else body).widths[-1], shape).layers
+    own = body if is_shared else read_body(tensors, "encoder.critic_encoder", shape)
+    hidden, last = _head(tensors, "vf", own.width, shape)
     _require_outputs(tensors, last, "vf", 1)
-    layers = Stack((*own.layers, *hidden))
-    return layers, layers.entries("encoder/critic_encoder") | as_linear(last, "vf")
+    alone = Body(layers=hidden, activation=shape.head_activation)
+    return (alone if is_shared else own.followed_by(hidden, shape.head_activation)), as_linear(last, "vf")
 
 
-def _value_head(head: Stack, key: str) -> Entries:
-    return as_linear(head.layers[0], key) if len(head.layers) == 1 else head.entries(key)
-
-
-def _mlp(stack: Stack, activation: str) -> dict[str, Any]:
-    return {"type": "mlp", "hidden": list(stack.widths), "activation": activation}
+def _value_head(hidden: Stack, last: Layer, key: str) -> Entries:
+    return Stack((*hidden.layers, last)).entries(key) if hidden.layers else as_linear(last, key)
 
 
 def _require_outputs(tensors: Tensors, layer: Layer, name: str, outputs: int) -> None:
     if len(layer[1]) != outputs:
         raise tensors.misfit(name, f"{outputs} outputs, as the action space asks for", f"{len(layer[1])}")
-
-
-def _refuse_recurrent(tensors: Tensors) -> None:
-    for kind in ("lstm", "gru"):
-        if any(tensors.has(f"encoder.{name}.{kind}") for name in ("encoder", "actor_encoder")):
-            raise _not_supported(tensors, f"a recurrent policy ({kind.upper()})")
-
-
-def _not_supported(tensors: Tensors, what: str) -> ForeignFormatError:
-    return ForeignFormatError(
-        f"{tensors.subject} holds {what}, which cannot be imported yet",
-        expected="PPO with MLP encoders, DQN with plain Q values, or SAC over a Box",
-        found=what,
-        fix="build an RLModule with the same network and load the weights into it",
-    )
 
 
 def broken_keys(entries: Entries) -> tuple[str, ...]:

@@ -80,6 +80,7 @@ def read_module(
     )
     tensors = Tensors(read_state(folder, MODULE_STATE), subject=subject)
     version = facts_in(folder).get("ray_version")
+    _require_plain(tensors, config)
     return Parts(
         origin=Origin(
             folder=folder,
@@ -95,6 +96,13 @@ def read_module(
         tensors=tensors,
         notes=(*((_ALONE,) if connectors is None else ()), *_departures(given, action_space)),
     ).imported()
+
+
+def _require_plain(tensors: Tensors, config: Mapping[str, Any]) -> None:
+    if tensors.has_ending("weight_sigma"):
+        raise tensors.not_supported("noisy networks")
+    if any(config.get(name) is True for name in ("fcnet_use_layernorm", "head_fcnet_use_layernorm")):
+        raise tensors.not_supported("layer normalisation")
 
 
 def _networks(constructor: Constructor, policy_id: str) -> Callable[[Tensors, Shape], Network]:

@@ -20,11 +20,11 @@ from rlpipe.importers.libraries.rllib.acting import Bounds, outputs_of, require_
 from rlpipe.importers.libraries.rllib.constructors import plain_fields
 from rlpipe.importers.libraries.rllib.files import read_state, required_state, state_file
 from rlpipe.importers.libraries.rllib.folders import ALGORITHM_STATE, POLICY_STATE, facts_in, root_of
-from rlpipe.importers.libraries.rllib.networks import Network
+from rlpipe.importers.libraries.rllib.networks import Network, actor_critic
 from rlpipe.importers.libraries.rllib.observing import Observing, flat_stages, module_stages
 from rlpipe.importers.libraries.rllib.packed import unpacked
 from rlpipe.importers.libraries.rllib.parts import Origin, Parts, features_of
-from rlpipe.importers.libraries.rllib.settings import activation_of
+from rlpipe.importers.libraries.rllib.settings import Shape, activation_of, activations_of
 from rlpipe.importers.libraries.rllib.statistics import EPS, Statistics, statistics_of
 from rlpipe.importers.libraries.rllib.weights import Stack, Tensors, as_linear
 from rlpipe.importers.restricted.values import Name, Record
@@ -80,6 +80,22 @@ def _class_name(spec: Mapping[str, Any]) -> str:
 
 
 def _network(tensors: Tensors, model: Mapping[str, Any], observing: Observing, action_space: Space) -> Network:
+    """What a policy computes with: TorchFC, or from ray 2.5 on, where that was asked for, a module of the new stack."""
+    features = features_of(prepared_space(observing.space, observing.stages))
+    if not tensors.has("pi.net"):
+        return _fully_connected(tensors, model, features, action_space)
+    activation, head_activation = activations_of(model, subject=tensors.subject)
+    shape = Shape(
+        features=features,
+        outputs=outputs_of(action_space),
+        continuous=isinstance(action_space, Box),
+        activation=activation,
+        head_activation=head_activation,
+    )
+    return actor_critic(tensors, shape)
+
+
+def _fully_connected(tensors: Tensors, model: Mapping[str, Any], features: int, action_space: Space) -> Network:
     """TorchFC: hidden layers, logits behind them, and a value function on them or on layers of its own."""
     if not tensors.has("_logits._model.0") or not tensors.has("_hidden_layers.0"):
         raise ForeignFormatError(
@@ -88,7 +104,6 @@ def _network(tensors: Tensors, model: Mapping[str, Any], observing: Observing, a
             found="weights of other networks",
             fix="train with the new API stack, or build an RLModule and load the weights into it",
         )
-    features = features_of(prepared_space(observing.space, observing.stages))
     act = activation_of(_activation(model), subject=f"the activation of {tensors.subject}")
     actor = _layers(tensors, "_hidden_layers", features)
     is_shared = not tensors.has("_value_branch_separate")

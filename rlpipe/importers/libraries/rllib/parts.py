@@ -108,6 +108,7 @@ class Parts:
                 "observation_space": to_json(prepared_space(observing.space, observing.stages)),
                 "action_space": space,
                 "model_config": dict(self.network.model_config),
+                **({"state": dict(self.network.memory)} if self.network.memory else {}),
             },
             "observation_space": to_json(observing.space),
             "action_space": space,

@@ -63,25 +63,31 @@ def _statistics(fields: Mapping[Any, Any], numbers: Mapping[Any, Any], subject: 
     if not isinstance(count, (int, float, np.integer, np.floating)) or count < 0:
         raise _broken(subject, f"a count {count!r:.40}")
     mean = _array(numbers.get("mean_array", numbers.get("_M")), "mean", subject)
-    squares = _array(numbers.get("sum_sq_diff_array", numbers.get("_S")), "sum of squares", subject)
+    squares = _array(next((numbers[name] for name in _SQUARES if name in numbers), None), "sum of squares", subject)
     if mean.shape != squares.shape:
         raise _broken(subject, f"mean {mean.shape} and sum of squares {squares.shape}")
     demean, destd = (fields.get(new, fields.get(old, True)) for new, old in _FLAGS)
     clip = fields.get("clip_by_value", fields.get("clip"))
     return Statistics(
         mean=mean if demean else np.zeros_like(mean),
-        std=_std(squares, int(count)) if destd else np.full_like(mean, 1 - EPS),
+        std=_std(mean, squares, int(count), is_old=_SQUARES[0] not in numbers)
+        if destd
+        else np.full_like(mean, 1 - EPS),
         clip=float(clip) if clip else None,
         count=int(count),
     )
 
 
+_SQUARES = ("sum_sq_diff_array", "std_array", "_S")
+"""The sum of squared differences by its names over time, the newest first."""
+
 _FLAGS = (("de_mean_to_zero", "demean"), ("de_std_to_one", "destd"))
 
 
-def _std(squares: Array, count: int) -> Array:
-    """What, with EPS added in float64, is RLlib's divisor of float32."""
-    variance = (squares / (float(count) - 1)).astype(np.float32) if count > 1 else np.zeros_like(squares, np.float32)
+def _std(mean: Array, squares: Array, count: int, *, is_old: bool) -> Array:
+    """What, with EPS added in float64, is RLlib's divisor of float32; without two observations it once was the mean."""
+    lone = np.square(mean) if is_old else np.zeros_like(mean)
+    variance = (squares / (count - 1.0) if count > 1 else lone).astype(np.float32)
     divisor = np.sqrt(np.maximum(0, variance)) + np.float32(EPS)
     return np.maximum(divisor.astype(np.float64) - EPS, 0)
 

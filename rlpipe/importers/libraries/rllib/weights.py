@@ -75,6 +75,14 @@ class Tensors:
         """Whether a tensor of this name, or below it, is left."""
         return any(name == prefix or name.startswith(f"{prefix}.") for name in self._left)
 
+    def size_of(self, name: str) -> int:
+        """Length of the last axis of a tensor that is left; 0 for one without axes."""
+        return self._left[name].shape[-1] if self._left[name].ndim else 0
+
+    def has_ending(self, ending: str) -> bool:
+        """Whether the name of a tensor that is left ends so."""
+        return any(name.endswith(ending) for name in self._left)
+
     def skip(self, prefix: str, why: str) -> None:
         """Leave out a tensor, or all that are below a name."""
         for name in [name for name in self._left if name == prefix or name.startswith(f"{prefix}.")]:
@@ -133,6 +141,15 @@ class Tensors:
             expected=expected,
             found=found,
             fix=_FIX,
+        )
+
+    def not_supported(self, what: str) -> ForeignFormatError:
+        """The error about networks of a kind that cannot be imported yet."""
+        return ForeignFormatError(
+            f"{self.subject} holds {what}, which cannot be imported yet",
+            expected="PPO or DQN of linear layers, LSTM or GRU, with plain Q values, or SAC over a Box",
+            found=what,
+            fix="build an RLModule with the same network and load the weights into it",
         )
 
     def require_empty(self) -> None:

@@ -20,8 +20,9 @@ from tests.importers.rllib_folders import CONNECTORS, GOLDEN, MODULES, copied, k
 
 PLAIN = (
     *("ppo_choices", "ppo_box", "ppo_heads", "ppo_clipped", "ppo_filtered", "ppo_flattened"),
-    *("dqn", "dqn_plain", "sac"),
+    *("ppo_lstm", "ppo_lstm_box", "dqn", "dqn_plain", "sac", "ray_2_40"),
 )
+OLD = ("old_filtered", "ray_2_9_policy", "ray_2_9_module")
 
 
 class TestRllib(FolderSuite):
@@ -32,7 +33,7 @@ class TestRllib(FolderSuite):
     @staticmethod
     def examples() -> Mapping[str, Path]:
         pairs = {f"pair {name}": module("pair", name) for name in ("p_left", "p_right")}
-        old = {"old_filtered": GOLDEN / "old_filtered" / "policies" / "default_policy"}
+        old = {name: GOLDEN / name / "policies" / "default_policy" for name in OLD}
         return {name: module(name) for name in PLAIN} | pairs | old
 
     @staticmethod
@@ -44,9 +45,9 @@ class TestRllib(FolderSuite):
         if path.parent.name == "policies":
             return (path / "policy_state.pkl",)
         connectors = path.parents[3] / CONNECTORS
-        states = tuple(connectors.glob("MeanStdFilter/state.pkl"))
-        files = (path / "class_and_ctor_args.pkl", path / "module_state.pkl", connectors / "class_and_ctor_args.pkl")
-        return (*files, *states, path / "metadata.json", path.parents[3] / "env_runner" / "state.pkl")
+        states = (*path.glob("module_state.*"), *connectors.glob("MeanStdFilter/state.pkl"))
+        files = (path / "class_and_ctor_args.pkl", connectors / "class_and_ctor_args.pkl", path / "metadata.json")
+        return (*files, *states, *path.parents[3].glob("env_runner/state.pkl"))
 
     def known(self, path: Path) -> tuple[Any, np.ndarray[Any, np.dtype[Any]]]:
         return known(self.root_of(path).name, path.name)
@@ -132,6 +133,15 @@ def test_a_critic_that_has_no_form_here_is_left_out_and_named() -> None:
 def test_heads_of_dqn_have_their_own_activation() -> None:
     config = read(module("dqn"), Options()).snapshot.spec.config["module"]["model_config"]
     assert (config["encoder"]["activation"], config["head_activation"], config["head_hidden"]) == ("tanh", "relu", [5])
+
+
+def test_memory_is_said_in_the_spec() -> None:
+    module_spec = read(module("ppo_lstm_box"), Options()).snapshot.spec.config["module"]
+    assert module_spec["state"] == {
+        "actor/c": {"shape": [1, 5], "dtype": "float32"},
+        "actor/h": {"shape": [1, 5], "dtype": "float32"},
+    }
+    assert module_spec["model_config"]["actor"]["after"] == {"type": "mlp", "hidden": [3], "activation": "tanh"}
 
 
 def test_a_whole_checkpoint_builds_as_a_container() -> None:

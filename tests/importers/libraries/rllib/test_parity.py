@@ -19,9 +19,11 @@ from tests.importers.rllib_models import (
     CASES,
     COUNT,
     acted,
+    acted_in_steps,
     observation_space,
     observations,
     saved,
+    sequences,
     stacked,
     start,
 )
@@ -32,7 +34,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),
 ]
 
-MEMORYLESS = [name for name in CASES if name != "ppo_lstm"]
+REMEMBERING = [name for name in CASES if "lstm" in name]
+MEMORYLESS = [name for name in CASES if "lstm" not in name]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -57,6 +60,20 @@ def test_actions_are_those_of_rllib(name: str, tmp_path: Path) -> None:
         actions = policy.compute_actions(stacked(observed))
         reach = 1e-6 * max(1.0, float(np.ptp(expected))) if actions.dtype.kind == "f" else 0
         np.testing.assert_allclose(actions, expected, rtol=0, atol=reach, err_msg=policy_id)
+    algorithm.stop()
+
+
+@pytest.mark.parametrize("name", REMEMBERING)
+def test_policies_with_memory_act_as_rllib_does_step_by_step(name: str, tmp_path: Path) -> None:
+    algorithm = CASES[name].algorithm()
+    policy: Any = build(read(saved(algorithm, tmp_path / name), Options()).snapshot.children["default_policy"])
+    observed = sequences(steps=40, rows=25)
+    expected = acted_in_steps(algorithm, observed)
+    state = None
+    for step, one in enumerate(observed):
+        actions, state = policy.step(one, state)
+        reach = 1e-6 * max(1.0, float(np.ptp(expected))) if actions.dtype.kind == "f" else 0
+        np.testing.assert_allclose(actions, expected[step], rtol=0, atol=reach, err_msg=f"step {step}")
     algorithm.stop()
 
 

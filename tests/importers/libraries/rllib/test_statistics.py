@@ -79,7 +79,14 @@ def test_fewer_than_two_observations_have_no_deviation() -> None:
     np.testing.assert_allclose(found.std + EPS, 1e-6, rtol=1e-6)
 
 
-@pytest.mark.parametrize("names", [{}, {"count": "_n", "mean": "_M", "squares": "_S"}])
+def test_one_observation_once_had_its_mean_for_a_deviation() -> None:
+    """RunningStat.var in ray/rllib/utils/filter.py, up to the versions that called the sum of squares std_array."""
+    older = running(SEEN[:1], squares="std_array")
+    found = statistics_of(state(SEEN, running_stats=[older]), subject="it")
+    np.testing.assert_allclose(found.std + EPS, np.abs(SEEN[0]) + 1e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("names", [{}, {"squares": "std_array"}, {"count": "_n", "mean": "_M", "squares": "_S"}])
 def test_filters_of_the_old_stack_are_read_as_they_were_pickled(names: dict[str, str]) -> None:
     inner = Record("ray.rllib.utils.filter.RunningStat", state=running(SEEN, pack=lambda array: array, **names))
     outer = {"demean": True, "destd": True, "clip": None, "running_stats": inner}

@@ -69,6 +69,13 @@ def test_without_the_small_files_the_layout_is_told_by_the_others(tmp_path: Path
         assert sorted(read(root, Options()).snapshot.children) == ["default_policy"]
 
 
+def test_layout_2_0_is_said_by_its_files() -> None:
+    found = survey(GOLDEN / "ray_2_40")
+    assert (found.kind, found.version, found.encoding) == ("Algorithm", "2.0", "pickle")
+    assert found.facts["ray_version"] == "2.40.0"
+    assert {part.class_name for part in found.components} >= {"MultiRLModule", "PPOTorchRLModule", "MeanStdFilter"}
+
+
 def test_the_oldest_layout_is_surveyed_and_not_imported(tmp_path: Path) -> None:
     worker = {"filters": {}, "state": {"walker": {"x": np.ones(2)}, "runner": {}}}
     data = pickle.dumps({"worker": pickle.dumps(worker), "train_exec_impl": None})
