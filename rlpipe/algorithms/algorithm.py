@@ -13,6 +13,7 @@ from rlpipe.algorithms.changes import Changes, require_same_policies, required
 from rlpipe.algorithms.collected import Samples, counted
 from rlpipe.algorithms.env_runner import Episode
 from rlpipe.algorithms.learner import Learner
+from rlpipe.algorithms.part_restore import restore_part
 from rlpipe.algorithms.policy_mapping import Given, PolicyMapping
 from rlpipe.algorithms.runner import EnvRunner
 from rlpipe.algorithms.runner_group import RunnerGroup
@@ -30,6 +31,7 @@ from rlpipe.modules.torch.tying import tie
 from rlpipe.policies.policy import Policy
 from rlpipe.policies.policy_spec import PolicySpec
 from rlpipe.policies.policy_tree import CONTAINER, build_policies, read_policies
+from rlpipe.snapshot.reshape import OnShape
 from rlpipe.snapshot.snapshot import Role
 from rlpipe.snapshot.spec import Spec
 from rlpipe.snapshot.state import State
@@ -294,6 +296,33 @@ class Algorithm(Checkpointable):
         if not hyperparameters:
             return report
         return replace(report, notes=required(self.learner, "learner").set_hyperparameters(hyperparameters))
+
+    def restore_part(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        policy_ids: Collection[str] | None = None,
+        keys: Collection[str] | None = None,
+        on_shape: OnShape = "error",
+    ) -> RestoreReport:
+        """Take over some entries of saved policies, with the optimizer's moments that belong to them.
+
+        What is not taken stays as it is, with its own moments. Moments of entries that came reshaped, or from a
+        checkpoint that knows nothing of their training, start anew; the report's notes say so.
+
+        Args:
+            path: A checkpoint of an algorithm.
+            policy_ids: Ids or globs; None for all that it holds.
+            keys: Globs over the keys of policies, such as "encoder/*"; None for all.
+            on_shape: What to do with an array that has another shape here: "error", "skip" leaves the one here,
+                "copy_overlap" copies of each axis as much as both have.
+
+        Raises:
+            SelectionError: A pattern that matches nothing.
+            SpecError: A policy is something else here, in more than sizes.
+            StateMismatchError: Entries that this algorithm lacks, or of another dtype or shape.
+        """
+        return restore_part(self, path, policy_ids=policy_ids, keys=keys, on_shape=on_shape)
 
     @classmethod
     def from_state(

@@ -73,6 +73,8 @@ class SourceConfig:
     path: str | None = None
     normalizer: str = "auto"
     policy_id: str | None = None
+    policies: dict[str, Any] = field(default_factory=dict)
+    learner: Any = "leave"
 
 
 @dataclass

@@ -21,6 +21,7 @@ from rlpipe.exporters.target import target_ids
 from rlpipe.importers.importer import ids as importer_ids
 from rlpipe.pipeline.runner import task_names
 from rlpipe.pipeline.settings import (
+    ASSEMBLE,
     AUTO,
     BaseSettings,
     CheckpointSettings,
@@ -98,11 +99,23 @@ def _steps(task: str, config: Node, findings: Findings) -> tuple[str, ...]:
 
 def _source(node: Node, findings: Findings) -> SourceSettings:
     return SourceSettings(
-        kind=choice("source", node["kind"], findings, among=(AUTO, *importer_ids())),
+        kind=choice("source", node["kind"], findings, among=(AUTO, ASSEMBLE, *importer_ids())),
         path=text("source.path", node["path"], findings),
         normalizer=text("source.normalizer", node["normalizer"], findings) or AUTO,
         policy_id=_id("source.policy_id", node["policy_id"], findings),
+        policies=_policies(node, findings),
+        learner=choice("source.learner", node["learner"], findings, among=("leave", "copy")),
     )
+
+
+def _policies(node: Node, findings: Findings) -> dict[str, str]:
+    given = node["policies"]
+    if given and node["kind"] != ASSEMBLE:
+        expected, fix = "policies for source=assemble alone", "write source=assemble"
+        findings.add("source.policies", expected=expected, found=f"policies for source={node['kind']}", fix=fix)
+    for policy_id in given:
+        checked_id("source.policies", str(policy_id), findings, check=validate_policy_id)
+    return {str(name): text(f"source.policies.{name}", path, findings) or "" for name, path in given.items()}
 
 
 def _base(node: Node, findings: Findings) -> BaseSettings:

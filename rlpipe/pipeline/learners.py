@@ -8,32 +8,40 @@ from pathlib import Path
 from rlpipe.algorithms.algorithm_reader import LEARNER
 from rlpipe.algorithms.learner_snapshot import COPIES, POLICY, Changed, in_step
 from rlpipe.checkpoint.reader import find_component, read_checkpoint, read_manifest
-from rlpipe.errors import CheckpointError, SelectionError
+from rlpipe.errors import CheckpointNotFoundError, SelectionError
 from rlpipe.pipeline.lift import POLICIES, policies_of
 from rlpipe.pipeline.sources import CheckpointSource, Source
 from rlpipe.snapshot.snapshot import Snapshot
 
 
-def learner_part(policy: Path) -> Snapshot | None:
-    """What trained a policy, from the checkpoint that the policy's directory lies in; None if there is nothing.
+def learner_directory(policy: Path) -> Path | None:
+    """Where what trains a policy lies, in the checkpoint that the policy's directory lies in; None if there is nothing.
 
     Args:
         policy: The directory of a policy, such as ckpt/policies/p1.
     """
-    root = policy.resolve().parent.parent
-    if policy.resolve().parent.name != POLICIES:
+    here = policy.resolve()
+    if here.parent.name != POLICIES:
         return None
     try:
-        return read_checkpoint(find_component(root, f"{LEARNER}/{policy.resolve().name}"))
-    except (CheckpointError, SelectionError):
-        # The policy stands alone, or nothing trained it; a damaged learner is for task=verify to tell.
+        return find_component(here.parent.parent, f"{LEARNER}/{here.name}")
+    except (CheckpointNotFoundError, SelectionError):
         return None
 
 
-def is_current(policy: Path, part: Snapshot) -> bool:
-    """Whether the copy of the policy that a learner has is the policy itself, by its recorded hash."""
-    copy = policy.resolve().parent.parent / LEARNER / policy.resolve().name / POLICY
-    return read_manifest(copy).content_hash == read_manifest(policy).content_hash and POLICY in part.children
+def learner_part(policy: Path) -> Snapshot | None:
+    """What trains a policy; see `learner_directory`.
+
+    Raises:
+        CheckpointError: It is damaged.
+    """
+    directory = learner_directory(policy)
+    return None if directory is None else read_checkpoint(directory)
+
+
+def is_current(policy: Path, directory: Path) -> bool:
+    """Whether the copy of a policy that lies with what trains it is the policy itself, by the recorded hashes."""
+    return read_manifest(directory / POLICY).content_hash == read_manifest(policy).content_hash
 
 
 def parts_of(source: Source, names: Mapping[str, str]) -> dict[str, Snapshot]:

@@ -22,7 +22,7 @@ from rlpipe.exporters.record import RECORD_NAME
 from rlpipe.importers import importer as importers
 from rlpipe.pipeline.reports import SourceFacts
 from rlpipe.pipeline.sampled import sample_is_taken
-from rlpipe.pipeline.settings import AUTO, LATEST, RunSettings
+from rlpipe.pipeline.settings import ASSEMBLE, AUTO, LATEST, RunSettings
 from rlpipe.sample import sample_path
 
 SAMPLE_NAME = "rlpipe/sample/checkpoint"
@@ -80,6 +80,13 @@ def _not_used(settings: RunSettings, located: Located) -> Iterator[str]:
 def _locate(settings: RunSettings, given: str | None) -> Located:
     if given is not None and given != LATEST:
         return locate_path(given, kind=settings.source.kind)
+    if settings.source.kind == ASSEMBLE:
+        raise ConfigError(
+            "source=assemble is for task=save",
+            expected="a checkpoint that was assembled",
+            found=f"task={settings.task}",
+            fix="assemble it first: task=save source=assemble checkpoint.path=...",
+        )
     if settings.source.kind != AUTO:
         raise ConfigError(
             f"source={settings.source.kind} reads a file",

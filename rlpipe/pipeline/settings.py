@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 LATEST = "latest"
 AUTO = "auto"
+ASSEMBLE = "assemble"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +50,16 @@ class SourceSettings:
         path: A checkpoint, component directory, foreign file, artifact folder, ``"latest"``, or None (see above).
         normalizer: ``"auto"``, ``"none"`` or the path of a statistics file, for importers that know one.
         policy_id: Name for a policy that comes alone; None: the directory's name, or ``p0`` for a foreign file.
+        policies: New policy id -> path of one policy, for ``"assemble"``.
+        learner: Whether ``"assemble"`` takes along what trains the policies.
     """
 
     kind: str = AUTO
     path: str | None = None
     normalizer: str = AUTO
     policy_id: str | None = None
+    policies: Mapping[str, str] = field(default_factory=dict)
+    learner: Literal["leave", "copy"] = "leave"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,13 +9,14 @@ from typing import Any
 from rich.console import RenderableType
 
 from rlpipe.pipeline import tables
+from rlpipe.pipeline.assembled import assembled_source
 from rlpipe.pipeline.built import built_source
 from rlpipe.pipeline.choose import completed, renamed
 from rlpipe.pipeline.environment import with_env
 from rlpipe.pipeline.inspect import warnings_of
 from rlpipe.pipeline.progress import Progress
 from rlpipe.pipeline.reports import Report
-from rlpipe.pipeline.settings import RunSettings
+from rlpipe.pipeline.settings import ASSEMBLE, RunSettings
 from rlpipe.pipeline.sinks import WrittenCheckpoint, write
 from rlpipe.pipeline.sources import Source, open_source, read_tree
 
@@ -58,7 +59,8 @@ def run(settings: RunSettings, *, progress: Progress) -> SaveReport:
     source = _source(settings)
     chosen = completed(read_tree(source, settings.select, trust=settings.trust), settings.select)
     # Built policies got theirs when they were built.
-    tree, notes = with_env(chosen, None if settings.source.path is None else settings.env)
+    is_built = settings.source.path is None and settings.source.kind != ASSEMBLE
+    tree, notes = with_env(chosen, None if is_built else settings.env)
     checkpoint = write(renamed(tree, settings.rename), settings)
     return SaveReport(
         source=source.facts,
@@ -72,4 +74,6 @@ def run(settings: RunSettings, *, progress: Progress) -> SaveReport:
 def _source(settings: RunSettings) -> Source:
     """The configured policies where no path is given."""
     given = settings.source.path
+    if settings.source.kind == ASSEMBLE:
+        return assembled_source(settings)
     return built_source(settings) if given is None else open_source(settings, given=given)
