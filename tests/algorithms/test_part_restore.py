@@ -98,7 +98,7 @@ def test_other_shapes_are_refused_by_default(tmp_path: Path) -> None:
     path, _ = narrow(tmp_path)
     live = wider()
     before = live.get_state()
-    with pytest.raises(SpecError, match="model_config.actor"):
+    with pytest.raises(SpecError, match=r"model_config\.actor"):
         live.restore_part(path)
     assert equal(live.get_state(), before)
 
