@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from rlpipe.algorithms.algorithm_reader import LEARNER
+from rlpipe.algorithms.algorithm_reader import COUNTERS, LEARNER
 from rlpipe.checkpoint.reader import read_checkpoint
 from rlpipe.errors import ConfigError, IntegrityError, SpecError
 from rlpipe.importers.importer import ImportReport
@@ -25,7 +25,6 @@ from rlpipe.snapshot.spec import Spec
 from rlpipe.snapshot.state import entries
 
 _LEARNER_CLASS = "rlpipe.algorithms.learner.Learner"
-_COUNTERS = ("env_steps", "episodes", "updates")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +115,7 @@ class AssembledSource:
     def _with_learner(self, tree: Snapshot) -> Snapshot:
         parts = {name: self._required_part(name) for name in policies_of(tree)}
         learner = _learner_of(parts, self.seed)
-        counters = {"counters": dict.fromkeys(_COUNTERS, 0)}
+        counters = {"counters": dict.fromkeys(COUNTERS, 0)}
         return replace(
             tree,
             state=counters,
