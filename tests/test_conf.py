@@ -17,7 +17,7 @@ from rlpipe.pipeline.runner import task_names
 CONF = conf.shipped_directory()
 GROUPS = conf.groups([CONF])
 OPTIONS = [(group, option) for group in GROUPS for option in conf.options(group, [CONF])]
-SAME_KEYS = ("task", "checkpoint", "source")
+SAME_KEYS = ("task", "checkpoint")
 
 Composer = Callable[..., dict[str, Any]]
 

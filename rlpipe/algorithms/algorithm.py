@@ -7,11 +7,21 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
-from rlpipe.algorithms.algorithm_reader import EVALUATION, LEARNER, MAPPING, RUNNER, chosen_ids, read_algorithm
-from rlpipe.algorithms.changes import Changes, require_same_policies, required
+from rlpipe.algorithms.algorithm_parts import Parts, required
+from rlpipe.algorithms.algorithm_reader import (
+    COUNTERS,
+    EVALUATION,
+    LEARNER,
+    MAPPING,
+    RUNNER,
+    chosen_ids,
+    read_algorithm,
+)
+from rlpipe.algorithms.changes import Changes
 from rlpipe.algorithms.collected import Samples, counted
 from rlpipe.algorithms.env_runner import Episode
 from rlpipe.algorithms.learner import Learner
+from rlpipe.algorithms.part_restore import restore_part
 from rlpipe.algorithms.policy_mapping import Given, PolicyMapping
 from rlpipe.algorithms.runner import EnvRunner
 from rlpipe.algorithms.runner_group import RunnerGroup
@@ -19,7 +29,6 @@ from rlpipe.algorithms.training_spec import TrainingSpec
 from rlpipe.algorithms.weights import Transfer, completed, reduced
 from rlpipe.checkpoint.checkpointable import Checkpointable
 from rlpipe.checkpoint.classes import class_path_of, resolve_class
-from rlpipe.checkpoint.following import everything_in, follow
 from rlpipe.checkpoint.place import Place
 from rlpipe.checkpoint.reader import When, read_manifest
 from rlpipe.checkpoint.restorable import Restorable
@@ -30,11 +39,11 @@ from rlpipe.modules.torch.tying import tie
 from rlpipe.policies.policy import Policy
 from rlpipe.policies.policy_spec import PolicySpec
 from rlpipe.policies.policy_tree import CONTAINER, build_policies, read_policies
+from rlpipe.snapshot.reshape import OnShape
 from rlpipe.snapshot.snapshot import Role
 from rlpipe.snapshot.spec import Spec
 from rlpipe.snapshot.state import State
 
-_COUNTERS = ("env_steps", "episodes", "updates")
 _RUNNERS = "num_env_runners"
 
 
@@ -68,16 +77,31 @@ class Algorithm(Checkpointable):
         evaluation_runner: EnvRunner | None = None,
         policy_mapping_fn: Given = None,
     ) -> None:
-        self.policies = policies if isinstance(policies, MultiRLModule) else MultiRLModule(policies)
-        self.learner = learner
-        self.runners = None if env_runner is None else RunnerGroup(env_runner, num_env_runners)
-        self.evaluation = None if evaluation_runner is None else RunnerGroup(evaluation_runner)
-        self.counters = dict.fromkeys(_COUNTERS, 0)
+        self.parts = Parts(
+            policies if isinstance(policies, MultiRLModule) else MultiRLModule(policies),
+            learner,
+            None if env_runner is None else RunnerGroup(env_runner, num_env_runners),
+            None if evaluation_runner is None else RunnerGroup(evaluation_runner),
+        )
+        self.counters = dict.fromkeys(COUNTERS, 0)
         self.mapping: PolicyMapping | None = None
-        require_same_policies(dict(self.policies.items()), learner, self.groups())
         if policy_mapping_fn is not None:
             self.set_policy_mapping(policy_mapping_fn)
-        self._follow()
+
+    @property
+    def policies(self) -> MultiRLModule:
+        """The container of policies."""
+        return self.parts.policies
+
+    @property
+    def learner(self) -> Learner | None:
+        """What trains them."""
+        return self.parts.learner
+
+    @property
+    def runners(self) -> RunnerGroup | None:
+        """What lets them act."""
+        return self.parts.runners
 
     def get_policy(self, policy_id: str) -> Policy:
         """The policy of an id.
@@ -100,8 +124,7 @@ class Algorithm(Checkpointable):
             SelectionError: It names a policy that is not there.
         """
         self.mapping = PolicyMapping.of(policy_mapping_fn, self.policies.keys(), trust=trust)
-        for group in self.groups():
-            group.set_mapping(self.mapping)
+        self.parts.set_mapping(self.mapping)
 
     def sample(self, n: int) -> Samples:
         """Let the policies explore for `n` steps; see `EnvRunner.sample`. Statistics reach all who use them.
@@ -114,8 +137,8 @@ class Algorithm(Checkpointable):
         for name, count in counted(found).items():
             self.counters[name] += count
         runners.share_statistics(self.policies)
-        if self.evaluation is not None:
-            self.evaluation.set_weights(self.get_weights(inference_only=True))
+        if self.parts.evaluation is not None:
+            self.parts.evaluation.set_weights(self.get_weights(inference_only=True))
         return found
 
     def update(self, batches: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
@@ -136,16 +159,13 @@ class Algorithm(Checkpointable):
         Raises:
             SpecError: There is no runner.
         """
-        group = required(self.evaluation or self.runners, "env_runner or evaluation_runner")
+        group = required(self.parts.evaluation or self.runners, "env_runner or evaluation_runner")
         episodes: list[Episode] = group.first.evaluate(n, policy_id=policy_id, max_steps=max_steps)
         return episodes
 
     def sync(self) -> dict[str, Transfer]:
         """Send the runners what acts in the policies; says how much that was."""
-        found = {name: reduced(policy) for name, policy in self.policies.items()} if self.groups() else {}
-        for group in self.groups():
-            group.set_weights({name: weights for name, (weights, _) in found.items()})
-        return {name: transfer for name, (_, transfer) in found.items()}
+        return self.parts.sync()
 
     def get_weights(
         self, policy_ids: Collection[str] | None = None, *, inference_only: bool = False
@@ -194,15 +214,12 @@ class Algorithm(Checkpointable):
             StateMismatchError: The state is not of the spec.
         """
         policy = spec.build(trust=trust) if state is None else Policy.from_state(state, spec, trust=trust)
-        learner = None if training is None else required(self.learner, "learner")
-        self.policies.add_rl_module(policy_id, policy)
-        if learner is not None and training is not None:
-            learner.add_policy(policy_id, policy, training, trust=trust)
-        for group in self.groups():
-            group.add_policy(policy_id, policy)
+        mapping = None
         if policy_mapping_fn is not None:
-            self.set_policy_mapping(policy_mapping_fn, trust=trust)
-        self._follow()
+            mapping = PolicyMapping.of(policy_mapping_fn, [*self.policies, policy_id], trust=trust)
+        self.parts.add(policy_id, policy, training, trust=trust)
+        if mapping is not None:
+            self.set_policy_mapping(mapping)
         return policy
 
     def remove_policy(self, policy_id: str, *, policy_mapping_fn: Given = None) -> Policy:
@@ -214,11 +231,7 @@ class Algorithm(Checkpointable):
         self.get_policy(policy_id)
         left = [name for name in self.policies if name != policy_id]
         mapping = PolicyMapping.of(policy_mapping_fn or self.mapping, left)
-        policy: Policy = self.policies.remove_rl_module(policy_id)
-        if self.learner is not None and policy_id in self.learner:
-            self.learner.remove_policy(policy_id)
-        for group in self.groups():
-            group.remove_policy(policy_id)
+        policy = self.parts.remove(policy_id)
         if self.mapping is not None or policy_mapping_fn is not None:
             self.set_policy_mapping(mapping)
         return policy
@@ -295,6 +308,33 @@ class Algorithm(Checkpointable):
             return report
         return replace(report, notes=required(self.learner, "learner").set_hyperparameters(hyperparameters))
 
+    def restore_part(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        policy_ids: Collection[str] | None = None,
+        keys: Collection[str] | None = None,
+        on_shape: OnShape = "error",
+    ) -> RestoreReport:
+        """Take over some entries of saved policies, with the optimizer's moments that belong to them.
+
+        What is not taken stays as it is, with its own moments. Moments of entries that came reshaped, or from a
+        checkpoint that knows nothing of their training, start anew; the report's notes say so.
+
+        Args:
+            path: A checkpoint of an algorithm.
+            policy_ids: Ids or globs; None for all that it holds.
+            keys: Globs over the keys of policies, such as "encoder/*"; None for all.
+            on_shape: What to do with an array that has another shape here: "error", "skip" leaves the one here,
+                "copy_overlap" copies of each axis as much as both have.
+
+        Raises:
+            SelectionError: A pattern that matches nothing.
+            SpecError: A policy is something else here, in more than sizes.
+            StateMismatchError: Entries that this algorithm lacks, or of another dtype or shape.
+        """
+        return restore_part(self, path, policy_ids=policy_ids, keys=keys, on_shape=on_shape)
+
     @classmethod
     def from_state(
         cls,
@@ -315,12 +355,7 @@ class Algorithm(Checkpointable):
 
     def get_checkpointable_components(self) -> list[tuple[str, Restorable]]:
         """The container of policies, and what else there is."""
-        found: list[tuple[str, Any]] = [(CONTAINER, self.policies), (LEARNER, self.learner)]
-        found += [
-            (RUNNER, self.runners and self.runners.first),
-            (EVALUATION, self.evaluation and self.evaluation.first),
-        ]
-        return [(name, part) for name, part in found if part is not None]
+        return self.parts.components()
 
     def get_spec(self) -> Spec:
         """See `Restorable`."""
@@ -363,17 +398,3 @@ class Algorithm(Checkpointable):
         if spec.options.get(MAPPING) is not None:
             made.set_policy_mapping(spec.options[MAPPING], trust=trust)
         return made
-
-    def groups(self) -> list[RunnerGroup]:
-        """Those who hold copies of what acts."""
-        return [group for group in (self.runners, self.evaluation) if group is not None]
-
-    def _follow(self) -> None:
-        """Hear of every restore into anything in here."""
-        for component in everything_in(self):
-            follow(component, self._come_in_step)
-            if isinstance(component, Policy):
-                follow(component.module, self._come_in_step)
-
-    def _come_in_step(self) -> None:
-        self.sync()

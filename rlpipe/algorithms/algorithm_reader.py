@@ -21,6 +21,8 @@ LEARNER = "learner"
 RUNNER = "env_runner"
 EVALUATION = "evaluation_runner"
 MAPPING = "policy_mapping"
+COUNTERS = ("env_steps", "episodes", "updates")
+"""Names of an algorithm's own counters."""
 
 
 def chosen_ids(

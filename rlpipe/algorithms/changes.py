@@ -6,14 +6,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from rlpipe.algorithms.algorithm_parts import required
 from rlpipe.algorithms.policy_mapping import Given, PolicyMapping
 from rlpipe.algorithms.runner_group import RunnerGroup
-from rlpipe.errors import ConfigError, SelectionError, SpecError, listed
+from rlpipe.errors import ConfigError
 
 if TYPE_CHECKING:
     from rlpipe.algorithms.algorithm import Algorithm
-    from rlpipe.algorithms.learner import Learner
-    from rlpipe.policies.policy import Policy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,49 +41,14 @@ class Changes:
 
     def apply(self, algorithm: Algorithm) -> None:
         """Make the changes."""
-        runners, learner = algorithm.runners, algorithm.learner
-        for group in algorithm.groups():
+        parts = algorithm.parts
+        for group in parts.groups:
             group.first.env = self.env or group.first.env
-        if runners is not None and (self.num_env_runners or self.env):
-            algorithm.runners = RunnerGroup(runners.first, self.num_env_runners or len(runners))
+        if parts.runners is not None and (self.num_env_runners or self.env):
+            parts.runners = RunnerGroup(parts.runners.first, self.num_env_runners or len(parts.runners))
         if self.policy_mapping_fn is not None:
             algorithm.set_policy_mapping(self.policy_mapping_fn)
-        if learner is not None and self.policies_to_train is not None:
-            learner.policies_to_train = tuple(self.policies_to_train)
+        if parts.learner is not None and self.policies_to_train is not None:
+            parts.learner.policies_to_train = tuple(self.policies_to_train)
         if self.hyperparameters:
-            required(learner, "learner").set_hyperparameters(self.hyperparameters)
-
-
-def required(part: Any, name: str) -> Any:
-    """The part of an algorithm.
-
-    Raises:
-        SpecError: It has none.
-    """
-    if part is not None:
-        return part
-    raise SpecError(f"this algorithm has no {name}", expected=f"one that was made with {name}=", found="none")
-
-
-def require_same_policies(
-    policies: Mapping[str, Policy], learner: Learner | None, groups: Collection[RunnerGroup]
-) -> None:
-    """Check that a learner trains these very policies, and that runners have copies of them all.
-
-    Raises:
-        SpecError: The learner trains others.
-        SelectionError: A policy that a runner lacks, or has alone.
-    """
-    trained = {} if learner is None else learner.policies
-    if strange := [name for name, policy in trained.items() if policy is not policies.get(name)]:
-        raise SpecError(
-            f"the learner trains other policies under {listed(strange)}",
-            expected="the very policies of the algorithm",
-            found="others of these ids, or none",
-            fix="make the learner of the same policies",
-        )
-    for group in groups:
-        for name in group.first.policies.keys() ^ policies.keys():
-            raise SelectionError(
-                f"the runner and the algorithm do not both have the policy {name!r}", pattern=name, known=policies
-            )
+            required(parts.learner, "learner").set_hyperparameters(self.hyperparameters)

@@ -24,13 +24,27 @@ def random_states() -> State:
 
     CUDA generators are there once something of this process ran on CUDA; asking them before would start it.
     """
-    version, words, gauss = random.getstate()
     return {
-        "python": ({"version": version, "words": np.array(words, np.uint32), "gauss": gauss},),
+        "python": (_of_python(random.getstate()),),
         "numpy": (dict(np.random.get_state(legacy=False)),),  # noqa: NPY002 - it is the global generator that is kept
         "torch": (torch.get_rng_state().numpy().copy(),),
         "cuda": ([state.numpy().copy() for state in _cuda_states()],),
     }
+
+
+def fresh_random_states(seed: int) -> State:
+    """The states of generators that were just seeded, in the form of `random_states`; those of the process stay."""
+    return {
+        "python": (_of_python(random.Random(seed).getstate()),),  # noqa: S311 - no secrets are made
+        "numpy": (dict(np.random.RandomState(seed).get_state(legacy=False)),),
+        "torch": (torch.Generator().manual_seed(seed).get_state().numpy().copy(),),
+        "cuda": ([],),
+    }
+
+
+def _of_python(state: Any) -> State:
+    version, words, gauss = state
+    return {"version": version, "words": np.array(words, np.uint32), "gauss": gauss}
 
 
 def _cuda_states() -> list[torch.Tensor]:

@@ -91,6 +91,8 @@ class SourceConfig:
     joint_names: Any = None
     action_scale: Any = None
     action_offset: Any = None
+    policies: dict[str, Any] = field(default_factory=dict)
+    learner: Any = "leave"
 
 
 @dataclass

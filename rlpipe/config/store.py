@@ -15,27 +15,40 @@ from rlpipe.config.source_hints import read_hints
 from rlpipe.config.values import checked_id, choice, described, integer, text
 from rlpipe.errors import closest
 from rlpipe.importers.importer import ids as importer_ids
-from rlpipe.pipeline.settings import AUTO, SHOW, CheckpointSettings, SourceSettings, VerifySettings
+from rlpipe.pipeline.settings import ASSEMBLE, AUTO, SHOW, CheckpointSettings, SourceSettings, VerifySettings
 from rlpipe.snapshot.ids import validate_policy_id
 
 Node = Mapping[str, Any]
 _WAYS: tuple[Literal["error", "replace"], ...] = ("error", "replace")
 _DURABILITIES: tuple[Literal["fsync", "none"], ...] = ("fsync", "none")
 _GOALS: tuple[Goal, ...] = ("max", "min")
+_LEARNERS: tuple[Literal["leave", "copy"], ...] = ("leave", "copy")
 _CHOICES: tuple[Literal["latest", "best"], ...] = ("latest", "best")
 
 
 def read_source(node: Node, findings: Findings) -> SourceSettings:
     """The node ``source``."""
     return SourceSettings(
-        kind=choice("source", node["kind"], findings, among=(AUTO, *importer_ids())),
+        kind=choice("source", node["kind"], findings, among=(AUTO, ASSEMBLE, *importer_ids())),
         path=text("source.path", node["path"], findings),
         which=_which(node["which"], findings),
         goal=choice("source.goal", node["goal"], findings, among=_GOALS),
         normalizer=text("source.normalizer", node["normalizer"], findings) or AUTO,
         policy_id=_id("source.policy_id", node["policy_id"], findings),
         hints=read_hints(node, findings),
+        policies=_policies(node, findings),
+        learner=choice("source.learner", node["learner"], findings, among=_LEARNERS),
     )
+
+
+def _policies(node: Node, findings: Findings) -> dict[str, str]:
+    given = node["policies"]
+    if given and node["kind"] != ASSEMBLE:
+        expected, fix = "policies for source=assemble alone", "write source=assemble"
+        findings.add("source.policies", expected=expected, found=f"policies for source={node['kind']}", fix=fix)
+    for policy_id in given:
+        checked_id("source.policies", str(policy_id), findings, check=validate_policy_id)
+    return {str(name): text(f"source.policies.{name}", path, findings) or "" for name, path in given.items()}
 
 
 def read_checkpoint(node: Node, findings: Findings) -> CheckpointSettings:

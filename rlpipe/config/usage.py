@@ -8,7 +8,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from rlpipe.config.policies import falls_back
 from rlpipe.pipeline.runner import resolve
-from rlpipe.pipeline.settings import RunSettings
+from rlpipe.pipeline.settings import ASSEMBLE, RunSettings
 
 # Config key -> the name that the tasks know it by, where the two differ. A bare group is the choice of an option.
 _SETTINGS = {
@@ -42,7 +42,7 @@ def unused(settings: RunSettings, overrides: Sequence[str]) -> tuple[str, ...]:
 
 def _uses(task: str, settings: RunSettings) -> Iterator[str]:
     node = _SPARED_BY.get(task)
-    is_spared = node is not None and getattr(settings, node).path is not None
+    is_spared = node is not None and (getattr(settings, node).path is not None or settings.source.kind == ASSEMBLE)
     return (use for use in resolve(task).USES if not (is_spared and use.partition(".")[0] == "algorithm"))
 
 

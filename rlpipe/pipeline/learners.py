@@ -15,35 +15,34 @@ from rlpipe.pipeline.sources import CheckpointSource, Source
 from rlpipe.snapshot.snapshot import Snapshot
 
 
-def learner_part(policy: Place) -> Snapshot | None:
-    """What trained a policy, from the checkpoint that the policy's directory lies in; None if there is nothing.
+def learner_directory(policy: Place) -> Place | None:
+    """Where what trains a policy lies, in the checkpoint that the policy's directory lies in; None if there is nothing.
 
     Args:
         policy: The directory of a policy, such as ckpt/policies/p1.
-
-    Raises:
-        CheckpointError: There is something, and it is damaged.
     """
-    place = _real(policy)
-    if place.parent.name != POLICIES:
+    here = policy.resolve() if isinstance(policy, Path) else policy
+    if here.parent.name != POLICIES:
         return None
     try:
-        part = find_component(place.parent.parent, f"{LEARNER}/{place.name}")
-    except (CheckpointNotFoundError, SelectionError):  # the policy stands alone, or nothing trained it
+        return find_component(here.parent.parent, f"{LEARNER}/{here.name}")
+    except (CheckpointNotFoundError, SelectionError):
         return None
-    return read_checkpoint(part)
 
 
-def is_current(policy: Place, part: Snapshot) -> bool:
-    """Whether the copy of the policy that a learner has is the policy itself, by its recorded hash."""
-    place = _real(policy)
-    copy = place.parent.parent / LEARNER / place.name / POLICY
-    return read_manifest(copy).content_hash == read_manifest(policy).content_hash and POLICY in part.children
+def learner_part(policy: Place) -> Snapshot | None:
+    """What trains a policy; see `learner_directory`.
+
+    Raises:
+        CheckpointError: It is damaged.
+    """
+    directory = learner_directory(policy)
+    return None if directory is None else read_checkpoint(directory)
 
 
-def _real(place: Place) -> Place:
-    """Where a link leads to."""
-    return place.resolve() if isinstance(place, Path) else place
+def is_current(policy: Place, directory: Place) -> bool:
+    """Whether the copy of a policy that lies with what trains it is the policy itself, by the recorded hashes."""
+    return read_manifest(directory / POLICY).content_hash == read_manifest(policy).content_hash
 
 
 def parts_of(source: Source, names: Mapping[str, str]) -> dict[str, Snapshot]:

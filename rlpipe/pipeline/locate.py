@@ -24,7 +24,7 @@ from rlpipe.importers import importer as importers
 from rlpipe.pipeline.fetched import fetched, is_checkpoint
 from rlpipe.pipeline.reports import SourceFacts
 from rlpipe.pipeline.sampled import sample_is_taken
-from rlpipe.pipeline.settings import AUTO, BEST, LATEST, RunSettings, SourceSettings
+from rlpipe.pipeline.settings import ASSEMBLE, AUTO, BEST, LATEST, RunSettings, SourceSettings
 from rlpipe.pipeline.which import chosen_of
 from rlpipe.sample import sample_path
 
@@ -103,6 +103,13 @@ def _locate(settings: RunSettings, given: str | None) -> Located:
         return _chosen(settings, given)
     if given is not None and given != LATEST:
         return locate_path(given, kind=settings.source.kind)
+    if settings.source.kind == ASSEMBLE:
+        raise ConfigError(
+            "source=assemble is for task=save",
+            expected="a checkpoint that was assembled",
+            found=f"task={settings.task}",
+            fix="assemble it first: task=save source=assemble checkpoint.path=...",
+        )
     if settings.source.kind != AUTO:
         raise ConfigError(
             f"source={settings.source.kind} reads a file",

@@ -43,6 +43,7 @@ LATEST = "latest"
 BEST = "best"
 SHOW = "show"
 AUTO = "auto"
+ASSEMBLE = "assemble"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +58,8 @@ class SourceSettings:
         goal: Whether the largest or the smallest score is the best.
         policy_id: Name for a policy that comes alone; None: the directory's name, or ``p0`` for a foreign file.
         hints: Further options of an importer that were given: what a foreign file cannot tell, such as ``activation``.
+        policies: New policy id -> path of one policy, for ``"assemble"``.
+        learner: Whether ``"assemble"`` takes along what trains the policies.
     """
 
     kind: str = AUTO
@@ -66,6 +69,8 @@ class SourceSettings:
     normalizer: str = AUTO
     policy_id: str | None = None
     hints: Mapping[str, Any] = field(default_factory=dict)
+    policies: Mapping[str, str] = field(default_factory=dict)
+    learner: Literal["leave", "copy"] = "leave"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -148,7 +148,7 @@ def test_other_hyperparameters_and_another_environment(path: Path) -> None:
     made = Algorithm.from_checkpoint(path, hyperparameters={"lr": 0.5}, env="CartPole-v0", trust=TRUST)
     assert made.learner is not None
     assert made.learner["p1"].get_hyperparameters()["lr"] == 0.5
-    assert {group.first.env for group in made.groups()} == {"CartPole-v0"}
+    assert {group.first.env for group in made.parts.groups} == {"CartPole-v0"}
     report = made.restore_from_path(path, hyperparameters={"lr": 0.25})
     assert report.notes == tuple(f"{name}: lr: 0.01 -> 0.25" for name in ("p0", "p1", "p2"))
 

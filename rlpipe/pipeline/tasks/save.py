@@ -9,13 +9,14 @@ from typing import Any
 from rich.console import RenderableType
 
 from rlpipe.pipeline import tables
+from rlpipe.pipeline.assembled import assembled_source
 from rlpipe.pipeline.built import BUILT, built_source
 from rlpipe.pipeline.choose import completed, renamed
 from rlpipe.pipeline.environment import with_env
 from rlpipe.pipeline.inspect import warnings_of
 from rlpipe.pipeline.progress import Progress
 from rlpipe.pipeline.reports import Report
-from rlpipe.pipeline.settings import RunSettings
+from rlpipe.pipeline.settings import ASSEMBLE, RunSettings
 from rlpipe.pipeline.sinks import WrittenCheckpoint, write
 from rlpipe.pipeline.sources import Source, open_source, read_tree
 
@@ -72,5 +73,7 @@ def run(settings: RunSettings, *, progress: Progress) -> SaveReport:
 def _source(settings: RunSettings) -> Source:
     """The configured policies where no path is given."""
     given = settings.source.path
+    if settings.source.kind == ASSEMBLE:
+        return assembled_source(settings)
     is_built = given is None and settings.source.which is None
     return built_source(settings) if is_built else open_source(settings, given=given)

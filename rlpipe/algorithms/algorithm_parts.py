@@ -1,0 +1,130 @@
+"""What an algorithm is made of, kept in step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rlpipe.algorithms.algorithm_reader import EVALUATION, LEARNER, RUNNER
+from rlpipe.algorithms.learner import Learner
+from rlpipe.algorithms.policy_mapping import PolicyMapping
+from rlpipe.algorithms.runner_group import RunnerGroup
+from rlpipe.algorithms.training_spec import TrainingSpec
+from rlpipe.algorithms.weights import Transfer, reduced
+from rlpipe.checkpoint.following import everything_in, follow
+from rlpipe.checkpoint.restorable import Restorable
+from rlpipe.errors import SelectionError, SpecError, listed
+from rlpipe.modules.multi_rl_module import MultiRLModule
+from rlpipe.policies.policy import Policy
+from rlpipe.policies.policy_tree import CONTAINER
+
+
+class Parts:
+    """Policies, the learner that trains them, and the runners that hold copies of what acts in them.
+
+    Every restore into any of these components brings the copies in step.
+
+    Args:
+        policies: The policies.
+        learner: What trains these very policies, or some of them.
+        runners: What lets them act.
+        evaluation: What lets them act in evaluation.
+
+    Raises:
+        SpecError: The learner trains other policies.
+        SelectionError: A policy that a runner lacks, or has alone.
+    """
+
+    def __init__(
+        self,
+        policies: MultiRLModule,
+        learner: Learner | None,
+        runners: RunnerGroup | None,
+        evaluation: RunnerGroup | None,
+    ) -> None:
+        self.policies, self.learner, self.runners, self.evaluation = policies, learner, runners, evaluation
+        self._require_same_policies()
+        self._follow()
+
+    @property
+    def groups(self) -> list[RunnerGroup]:
+        """Those who hold copies of what acts."""
+        return [group for group in (self.runners, self.evaluation) if group is not None]
+
+    def components(self) -> list[tuple[str, Restorable]]:
+        """Name and object of each; of runners the first."""
+        groups = ((RUNNER, self.runners), (EVALUATION, self.evaluation))
+        found: list[tuple[str, Any]] = [(CONTAINER, self.policies), (LEARNER, self.learner)]
+        found += [(name, None if group is None else group.first) for name, group in groups]
+        return [(name, part) for name, part in found if part is not None]
+
+    def sync(self) -> dict[str, Transfer]:
+        """Send all copies what acts in the policies; says how much that was."""
+        found = {name: reduced(policy) for name, policy in self.policies.items()} if self.groups else {}
+        for group in self.groups:
+            group.set_weights({name: weights for name, (weights, _) in found.items()})
+        return {name: transfer for name, (_, transfer) in found.items()}
+
+    def set_mapping(self, mapping: PolicyMapping | None) -> None:
+        """Let another mapping say which policy acts for which agent."""
+        for group in self.groups:
+            group.set_mapping(mapping)
+
+    def add(self, policy_id: str, policy: Policy, training: TrainingSpec | None, *, trust: tuple[str, ...]) -> None:
+        """Add a policy to everything, or, if something refuses it, to nothing."""
+        self.policies.add_rl_module(policy_id, policy)
+        try:
+            if training is not None:
+                required(self.learner, "learner").add_policy(policy_id, policy, training, trust=trust)
+        except Exception:
+            self.policies.remove_rl_module(policy_id)
+            raise
+        for group in self.groups:
+            group.add_policy(policy_id, policy)
+        self._follow()
+
+    def remove(self, policy_id: str) -> Policy:
+        """Take a policy out of everything; gives it."""
+        policy: Policy = self.policies.remove_rl_module(policy_id)
+        if self.learner is not None and policy_id in self.learner:
+            self.learner.remove_policy(policy_id)
+        for group in self.groups:
+            group.remove_policy(policy_id)
+        return policy
+
+    def _follow(self) -> None:
+        for _, part in self.components():
+            for component in everything_in(part):
+                follow(component, self._come_in_step)
+                if isinstance(component, Policy):
+                    follow(component.module, self._come_in_step)
+
+    def _come_in_step(self) -> None:
+        self.sync()
+
+    def _require_same_policies(self) -> None:
+        policies: Mapping[str, Policy] = dict(self.policies.items())
+        trained = {} if self.learner is None else self.learner.policies
+        if strange := [name for name, policy in trained.items() if policy is not policies.get(name)]:
+            raise SpecError(
+                f"the learner trains other policies under {listed(strange)}",
+                expected="the very policies of the algorithm",
+                found="others of these ids, or none",
+                fix="make the learner of the same policies",
+            )
+        for group in self.groups:
+            for name in group.first.policies.keys() ^ policies.keys():
+                raise SelectionError(
+                    f"the runner and the algorithm do not both have the policy {name!r}", pattern=name, known=policies
+                )
+
+
+def required(part: Any, name: str) -> Any:
+    """The part of an algorithm.
+
+    Raises:
+        SpecError: It has none.
+    """
+    if part is not None:
+        return part
+    raise SpecError(f"this algorithm has no {name}", expected=f"one that was made with {name}=", found="none")
