@@ -140,12 +140,14 @@ class ForeignSource:
         path: The file.
         facts: For reports.
         settings: With the importer's options and the policy's id.
+        found: What the reader should know about how it was found.
     """
 
     importer_id: str
     path: Path
     facts: SourceFacts
     settings: SourceSettings
+    found: tuple[str, ...] = ()
 
     @cached_property
     def kind(self) -> Kind:
@@ -166,7 +168,7 @@ class ForeignSource:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the importer chose, but for what is only good news."""
-        return self.report.warnings
+        return (*self.found, *self.report.warnings)
 
     def ids(self) -> tuple[str, ...]:
         """The one id that its policy gets."""
@@ -209,7 +211,14 @@ def source_at(located: Located, settings: SourceSettings) -> Source:
             found="a folder with artifact.json",
             fix="name the checkpoint that it was made from; artifacts can be given to info, verify and evaluate",
         )
-    return ForeignSource(importer_id=located.kind, path=located.local, facts=located.facts, settings=settings)
+    return foreign_source(located, settings)
+
+
+def foreign_source(located: Located, settings: SourceSettings) -> ForeignSource:
+    """The source of a foreign file that was located."""
+    return ForeignSource(
+        importer_id=located.kind, path=located.local, facts=located.facts, settings=settings, found=located.notes
+    )
 
 
 def _options(importer: importers.Importer, settings: SourceSettings) -> Any:

@@ -22,7 +22,7 @@ from rlpipe.pipeline.locate import ARTIFACT, CHECKPOINT, Located, locate, readin
 from rlpipe.pipeline.progress import Progress
 from rlpipe.pipeline.reports import Report
 from rlpipe.pipeline.settings import RunSettings, SelectSettings
-from rlpipe.pipeline.sources import ForeignSource, read_tree
+from rlpipe.pipeline.sources import foreign_source, read_tree
 from rlpipe.snapshot.selection import Selection
 from rlpipe.snapshot.snapshot import ROLES, Role
 
@@ -158,7 +158,7 @@ def _selection(root: ComponentInfo, chosen: SelectSettings, policy_id: str | Non
 
 
 def _describe_foreign(located: Located, settings: RunSettings) -> InfoReport:
-    source = ForeignSource(importer_id=located.kind, path=located.local, facts=located.facts, settings=settings.source)
+    source = foreign_source(located, settings.source)
     policies = policies_of(read_tree(source, settings.select))
     components = tuple(
         facts for policy_id in policies for facts in facts_of_snapshot(policies[policy_id], name=policy_id)

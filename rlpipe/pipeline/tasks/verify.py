@@ -31,7 +31,7 @@ from rlpipe.pipeline.locate import ARTIFACT, CHECKPOINT, Located, locate, readin
 from rlpipe.pipeline.progress import Progress, Step
 from rlpipe.pipeline.reports import Report
 from rlpipe.pipeline.settings import SHOW, RunSettings
-from rlpipe.pipeline.sources import CheckpointSource, ForeignSource
+from rlpipe.pipeline.sources import CheckpointSource, foreign_source
 
 USES = frozenset({"source", "checkpoint.path", "select.policy_ids", "trust", "verify"})
 READS_ARTIFACTS = True
@@ -253,7 +253,7 @@ def _require_contained(artifact: Artifact, file: Path) -> None:
 
 
 def _verify_foreign(located: Located, settings: RunSettings) -> VerifyTaskReport:
-    source = ForeignSource(importer_id=located.kind, path=located.local, facts=located.facts, settings=settings.source)
+    source = foreign_source(located, settings.source)
     chosen_ids(settings.select.policy_ids, source.ids())
     report = source.report
     detail = f"importable by {located.kind}: {len(report.imported)} taken, {len(report.skipped)} left"
