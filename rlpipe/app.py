@@ -11,7 +11,7 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -65,7 +65,7 @@ def _run_hydra(command: Command) -> int:
     directories.DirectoryGuard.sweep = None
     jobs = Jobs(tracebacks=_tracebacks())
     main_of = hydra.main(config_path=str(conf.shipped_directory()), config_name=conf.CONFIG_NAME, version_base="1.3")
-    with _words([PROGRAM, *command.flags, *command.overrides]), _errors_of_hydra():
+    with _words([PROGRAM, *command.flags, *_own_options(command), *command.overrides]), _errors_of_hydra():
         if command.only_shows:
             return _show(main_of(jobs.run), jobs)
         stopped = _code_of(main_of(jobs.run), jobs)
@@ -74,6 +74,13 @@ def _run_hydra(command: Command) -> int:
     if stopped == INTERRUPTED or (stopped == 0 and not jobs.codes):
         return stopped
     return jobs.codes[0] if jobs.codes else WRONG_COMMAND
+
+
+def _own_options(command: Command) -> Sequence[str]:
+    """The user's folder where Hydra lists options: for that it reads no config, which would name the folder."""
+    own = conf.own_directory()
+    is_help = command.has("--help", "-h") and command.value_of("--config-dir", "-cd") is None
+    return ("--config-dir", str(own.absolute())) if own and is_help else ()
 
 
 def _show(run: Callable[[], Any], jobs: Jobs) -> int:
@@ -138,12 +145,24 @@ class Jobs:
     def run(self, config: DictConfig) -> int:
         """Run one job; it never raises, so that a sweep goes on and a launcher's own traceback stays away."""
         try:
-            code = _run_job(config, tracebacks=self.tracebacks)
+            with _where_it_was_typed():
+                code = _run_job(config, tracebacks=self.tracebacks)
         except KeyboardInterrupt:
             self.codes.append(INTERRUPTED)
             raise
         self.codes.append(code)
         return code
+
+
+@contextmanager
+def _where_it_was_typed() -> Iterator[None]:
+    """Paths count from there, whatever hydra.job.chdir does to the working directory."""
+    before = Path.cwd()
+    os.chdir(HydraConfig.get().runtime.cwd)
+    try:
+        yield
+    finally:
+        os.chdir(before)
 
 
 def _run_job(config: DictConfig, *, tracebacks: bool) -> int:
@@ -163,6 +182,7 @@ def _run_job(config: DictConfig, *, tracebacks: bool) -> int:
             task=str(OmegaConf.select(config, "task.name")),
             exit_code=code,
             error=directories.error_json(error),
+            done=_done_before(error),
             sample=is_of_sample(error),
             seconds=time.monotonic() - started,
         )
@@ -214,6 +234,15 @@ def _print_attached(error: BaseException) -> None:
 
     if (report := attached(error)) is not None:
         _print(report)
+
+
+def _done_before(error: BaseException) -> Mapping[str, Any]:
+    """What was done before the error, as the report of that tells it."""
+    from rlpipe.pipeline.reports import attached
+    from rlpipe.pipeline.runner import plain
+
+    report = attached(error)
+    return {} if report is None else plain(report.body())
 
 
 def _delivered(write: Callable[[], object]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 from rlpipe.app import main
+from rlpipe.sample import sample_path
 
 ROOT = Path(__file__).resolve().parents[1]
 TRACEBACK = "Traceback"
@@ -351,3 +353,62 @@ def test_a_sweep_without_jobs_is_wrong(tmp_path: Path) -> None:
     run = rlpipe("-m", "restore.device=glob(*)", cwd=tmp_path)
     assert run.code == 2
     assert "holds no job" in run.err
+
+
+@pytest.mark.slow
+def test_a_pipeline_that_fails_keeps_what_it_did_before(tmp_path: Path) -> None:
+    steps = "task.steps=[info,evaluate,export]"
+    run = rlpipe("task=pipeline", steps, "env=Nowhere-v0", "policy_ids=[p0]", cwd=tmp_path)
+    (result,) = run.results
+    assert (result["task"], result["ok"], result["exit_code"]) == ("pipeline", False, 2)
+    assert "step 2, evaluate" in result["error"]["subject"]
+    assert [(step["task"], step["ok"]) for step in result["steps"]] == [("info", True)]
+    assert result["steps"][0]["policy_ids"] == ["p0"]
+    assert result["skipped"] == ["export"]
+
+
+def test_help_lists_the_options_of_ones_own_folder(tmp_path: Path) -> None:
+    (tmp_path / "mine" / "module").mkdir(parents=True)
+    (tmp_path / "mine" / "module" / "walker.yaml").write_text("class_path: null\n")
+    for folder in ("mine", str(tmp_path / "mine")):
+        run = rlpipe("--help", cwd=tmp_path, RLPIPE_CONF=folder)
+        assert run.code == 0, run.err
+        (line,) = [line for line in run.out.splitlines() if line.startswith("module:")]
+        assert "walker" in line
+    assert "walker" not in rlpipe("--help", cwd=tmp_path).out
+
+
+def test_paths_count_from_where_they_were_typed(tmp_path: Path) -> None:
+    shutil.copytree(sample_path(), tmp_path / "ckpt")
+    run = rlpipe("task=info", "source.path=ckpt", "hydra.job.chdir=true", cwd=tmp_path)
+    assert (run.code, run.err) == (0, "")
+    assert len(run.results) == 1
+    run = rlpipe(
+        *("-m", "task=save", "source.path=ckpt", "checkpoint.path=a,b", "hydra.job.chdir=true", "hydra.run.dir=x"),
+        cwd=tmp_path,
+    )
+    assert run.code == 0, run.err
+    assert (tmp_path / "a" / "manifest.json").is_file()
+    assert (tmp_path / "b" / "manifest.json").is_file()
+
+
+@pytest.mark.slow
+def test_a_module_that_fails_at_import_is_told_by_its_line(tmp_path: Path) -> None:
+    (tmp_path / "mynet.py").write_text("import math\n\nWIDTH = math.sqrt(-1)\n")
+    network = ["module=torch_module", "module.model_config.class=mynet.Net"]
+    run = rlpipe("task=save", "env=CartPole-v1", *network, cwd=tmp_path)
+    assert run.code == 2
+    assert TRACEBACK not in run.err
+    assert "ValueError in " in run.err
+    assert "mynet.py, line 3" in run.err
+
+
+def test_a_folder_of_something_else_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "draft.txt").write_text("precious")
+    for more in ([], ["checkpoint.if_exists=replace"]):
+        run = rlpipe("task=save", f"source.path={sample_path()}", "checkpoint.path=thesis", *more, cwd=tmp_path)
+        assert run.code == 1
+        assert "is no checkpoint, so it is not replaced" in run.err
+        assert "if_exists=replace" not in run.err
+    assert (tmp_path / "thesis" / "draft.txt").read_text() == "precious"

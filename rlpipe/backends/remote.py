@@ -102,6 +102,14 @@ class Url(os.PathLike[str]):
         """Never: stores have no links."""
         return False
 
+    def holds_files(self) -> bool:
+        """Whether there is a file, here or anywhere below; some stores have folders without any."""
+        kind = self._kind()
+        if kind != "directory":
+            return kind is not None
+        inside = self._kinds()
+        return "file" in inside.values() or any((self / name).holds_files() for name in inside)
+
     def iterdir(self) -> Iterator[Url]:
         """What is directly below it, sorted.
 

@@ -7,9 +7,11 @@ from fnmatch import fnmatchcase
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from traceback import extract_tb
+from types import ModuleType
 from typing import Any, TypeVar, cast
 
-from rlpipe.errors import SpecError, UntrustedClassError
+from rlpipe.errors import RlpipeError, SpecError, UntrustedClassError
 from rlpipe.snapshot.moved import name_of_today
 
 Base = TypeVar("Base")
@@ -119,18 +121,48 @@ def _import(path: str, where: str, *, whole: str = "") -> object:
     if not head:
         raise _no_class(whole, where, found=f"no module {path}")
     try:
-        return getattr(import_module(head), name)
+        module = import_module(head)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{head}.".startswith(f"{error.name}."):
             raise _no_class(whole, where, found=f"its module needs {error.name}, which is not installed") from error
         holder = _import(head, where, whole=whole)
     except ImportError as error:
         raise _no_class(whole, where, found=str(error)) from error
-    except AttributeError:
-        raise _no_class(whole, where, found=f"{head} without {name}") from None
+    except RlpipeError:
+        raise
+    except Exception as error:  # whatever somebody's module does when it is imported
+        raise _fails(head, whole, where, error) from error
+    else:
+        return _member(module, name, whole, where)
     if not isinstance(holder, type) or name not in vars(holder):
         raise _no_class(whole, where, found=f"{head} without {name}")
     return vars(holder)[name]
+
+
+def _member(module: ModuleType, name: str, whole: str, where: str) -> object:
+    try:
+        return getattr(module, name)
+    except AttributeError:
+        raise _no_class(whole, where, found=f"{module.__name__} without {name}") from None
+    except ImportError as error:
+        raise _no_class(whole, where, found=str(error)) from error
+
+
+def _fails(module: str, path: str, where: str, error: Exception) -> SpecError:
+    return SpecError(
+        f"{where} names the class {path}, whose module {module} fails when it is imported",
+        expected="a module that can be imported",
+        found=f"{type(error).__name__} in {_place_of(error)}: {error}",
+        fix="mend that line, and try it with: python -c 'import " + module + "'",
+    )
+
+
+def _place_of(error: Exception) -> str:
+    """File and line of the module that failed, the innermost of those that were being imported."""
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}, line {error.lineno}"
+    frames = [frame for frame in extract_tb(error.__traceback__) if frame.name == "<module>"]
+    return f"{frames[-1].filename}, line {frames[-1].lineno}" if frames else "its loader"
 
 
 def _no_class(path: str, where: str, *, found: str) -> SpecError:

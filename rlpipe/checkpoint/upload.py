@@ -51,7 +51,7 @@ def uploaded(url: Url, *, if_exists: IfExists) -> Iterator[Path]:
             found="checkpoint.if_exists=replace",
             fix="write to a new path, and choose with source.which=latest",
         )
-    if url.exists():
+    if url.holds_files():
         raise _used(url)
     with tempfile.TemporaryDirectory(prefix="rlpipe-") as folder:
         yield Path(folder)
@@ -102,7 +102,7 @@ def _claim(url: Url) -> Url:
 
 def _require_alone(claim: Url) -> None:
     """Another writer may have been done between the first look and the claim."""
-    if any(each != claim for each in claim.parent.iterdir()):
+    if any(each != claim and each.holds_files() for each in claim.parent.iterdir()):
         raise _used(claim.parent)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 from rlpipe.backends.array_file import Durability, digests_of, write_all, write_arrays
 from rlpipe.backends.backend import resolve
@@ -17,13 +18,15 @@ from rlpipe.checkpoint.directory import IfExists, locate, staged, sync_directory
 from rlpipe.checkpoint.format import MANIFEST_NAME, MAX_MANIFEST_SIZE
 from rlpipe.checkpoint.linking import Former
 from rlpipe.checkpoint.manifest import Manifest, Origin, excess_of, identity_of, seal
-from rlpipe.checkpoint.place import Place, place_of
+from rlpipe.checkpoint.place import place_of
 from rlpipe.checkpoint.plan import Plan, plans_of
 from rlpipe.checkpoint.strict_json import Json, plain_text
 from rlpipe.checkpoint.upload import uploaded
 from rlpipe.errors import UnsupportedStateError
 from rlpipe.snapshot.identity import stored
 from rlpipe.snapshot.snapshot import Snapshot, below, component
+
+Where = TypeVar("Where", bound=str | os.PathLike[str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,7 @@ class _Written:
 
 def write_checkpoint(
     snapshot: Snapshot,
-    path: str | os.PathLike[str],
+    path: Where,
     *,
     backend: str = "hdf5",
     if_exists: IfExists = "error",
@@ -45,7 +48,7 @@ def write_checkpoint(
     previous: str | os.PathLike[str] | None = None,
     provenance: Mapping[str, Json] | None = None,
     attachments: Mapping[str, str | os.PathLike[str]] | None = None,
-) -> Place:
+) -> Where:
     """Write a snapshot as a checkpoint directory, whole or not at all.
 
     Arrays are written from where they lie. What could not be read back is refused before anything is written.
@@ -67,7 +70,7 @@ def write_checkpoint(
             they are given here: they are exports of the policy as it was.
 
     Returns:
-        The path.
+        The path, as given.
 
     Raises:
         CheckpointExistsError: There is something at the path, or it is a component of a checkpoint around it.
@@ -86,14 +89,14 @@ def write_checkpoint(
     if isinstance(place, Url):
         with uploaded(place, if_exists=if_exists) as stage:
             _write(plans, attached, "", str(stage), None, "none", origin)
-        return place
+        return path
     refuse_part_of_another(place)
     if previous is None and if_exists == "replace":
         previous = locate(place)
     with staged(place, if_exists=if_exists, durability=durability) as stage:
         former = None if previous is None else Former(os.fspath(previous), durability)
         _write(plans, attached, "", str(stage), former, durability, origin)
-    return place
+    return path
 
 
 def _attached(snapshot: Snapshot, attachments: Mapping[str, str | os.PathLike[str]]) -> dict[str, Mapping[str, Path]]:

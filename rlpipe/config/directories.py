@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, NoReturn, cast
 
 from hydra.experimental.callback import Callback
@@ -79,11 +80,28 @@ def claim(directory: Path) -> None:
 
 
 def write_failure(
-    directory: Path, *, task: str, exit_code: int, error: Mapping[str, Any], sample: bool, seconds: float
+    directory: Path,
+    *,
+    task: str,
+    exit_code: int,
+    error: Mapping[str, Any],
+    sample: bool,
+    seconds: float,
+    done: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """Write the ``result.json`` of a run that did not come to a report; ``sample``: whether its source was that."""
+    """Write the ``result.json`` of a run that did not come to a report.
+
+    Args:
+        directory: The run's.
+        task: Its task.
+        exit_code: Its exit code.
+        error: What ended it.
+        sample: Whether its source was the packaged sample.
+        seconds: How long it took.
+        done: What was done before, such as the steps of a pipeline.
+    """
     head = {"task": task, "ok": False, "exit_code": exit_code, "sample": sample}
-    result = {**head, "error": error, "seconds": round(seconds, 3)}
+    result = {**head, "error": error, **done, "seconds": round(seconds, 3)}
     (directory / RESULT_FILE).write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
 

@@ -48,9 +48,13 @@ def sniff(path: Path) -> tuple[str, str]:
 def _sniff_zip(path: Path) -> tuple[str, str]:
     try:
         with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
+            members = archive.infolist()
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError):
         return f"a damaged or cut zip file ({path.stat().st_size} bytes)", _COPY_AGAIN
+    if min((member.header_offset for member in members), default=0) > 0:
+        # The directory is that of a zip inside, the last one that is whole.
+        return f"a cut zip file ({path.stat().st_size} bytes)", _COPY_AGAIN
+    names = [member.filename for member in members]
     for ending, what, fix in _ZIP_KINDS:
         if any(name.endswith(ending) for name in names):
             return what, fix

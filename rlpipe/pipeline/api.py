@@ -57,8 +57,8 @@ def save(  # noqa: PLR0913 - each setting of the task by its name
     A live object saves itself with ``save_to_path``.
 
     Args:
-        source: A checkpoint, a component directory or a model file.
-        path: The directory to write.
+        source: A checkpoint, a component directory or a model file: a path, or a URL such as s3://bucket/run.
+        path: The directory to write, or a new URL.
         backend: "hdf5" or "pickle".
         if_exists: "replace" lets it take the place of an older checkpoint.
         durability: "none" is faster, and safe against killed processes only.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rlpipe.backends.remote import Url
+from rlpipe.backends.remote import Url, is_url
 from rlpipe.checkpoint.choose import newest_of
 from rlpipe.checkpoint.format import MANIFEST_NAME
 from rlpipe.checkpoint.place import Place, place_of
@@ -85,6 +85,8 @@ def _not_used(settings: RunSettings, located: Located) -> Iterator[str]:
     if source.goal != SourceSettings().goal and source.which != BEST:
         yield f"source.goal={source.goal} was given, but only source.which=best asks for scores"
     if located.kind not in (CHECKPOINT, ARTIFACT):
+        if is_url(located.facts.name) and source.normalizer == AUTO:
+            yield f"{located.facts.name} was fetched alone: no statistics were looked for beside it (source.normalizer)"
         return
     if source.normalizer != AUTO:
         holds = "a checkpoint, which holds" if located.kind == CHECKPOINT else "a folder of artifacts, which hold"
@@ -146,14 +148,12 @@ def _chosen(settings: RunSettings, given: str | None) -> Located:
 def locate_path(given: str, *, kind: str = AUTO) -> Located:
     """What lies at a path; ``kind`` is ``"auto"`` or the id of the importer that has to take it."""
     path = place_of(given)
-    notes: tuple[str, ...] = ()
     if isinstance(path, Url):
         if kind == AUTO and is_checkpoint(path):
             return Located(kind=CHECKPOINT, path=path, facts=SourceFacts(kind=CHECKPOINT, name=given))
         path = fetched(path)
-        notes = (f"{given} was fetched alone: what lies beside it was not looked at (source.normalizer names a file)",)
     found = recognise(path) if kind == AUTO else _insisted(path, kind)
-    return Located(kind=found, path=path, facts=SourceFacts(kind=found, name=given), notes=notes)
+    return Located(kind=found, path=path, facts=SourceFacts(kind=found, name=given))
 
 
 def recognise(path: Path) -> str:

@@ -80,15 +80,15 @@ def write_result(report: Report, out_dir: Path, *, seconds: float) -> Path:
     """Write a report as ``result.json`` and return its path."""
     out_dir.mkdir(parents=True, exist_ok=True)
     path = out_dir / RESULT_FILE
-    result = _finite({**report.to_json(), "seconds": round(seconds, 3)})
+    result = plain({**report.to_json(), "seconds": round(seconds, 3)})
     path.write_text(json.dumps(result, indent=2, allow_nan=False) + "\n", encoding="utf-8")
     return path
 
 
-def _finite(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """The value with numbers that JSON lacks as text: "nan", "inf", "-inf"."""
     if isinstance(value, Mapping):
-        return {name: _finite(item) for name, item in value.items()}
+        return {name: plain(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
+        return [plain(item) for item in value]
     return str(value) if isinstance(value, float) and not isfinite(value) else value

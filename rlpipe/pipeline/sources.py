@@ -140,12 +140,14 @@ class ForeignSource:
         path: The file.
         facts: For reports.
         settings: With the importer's options and the policy's id.
+        found: What the reader should know about how it was found.
     """
 
     importer_id: str
     path: Path
     facts: SourceFacts
     settings: SourceSettings
+    found: tuple[str, ...] = ()
 
     @cached_property
     def kind(self) -> Kind:
@@ -166,7 +168,7 @@ class ForeignSource:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the importer chose, but for what is only good news."""
-        return self.report.warnings
+        return (*self.found, *self.report.warnings)
 
     def ids(self) -> tuple[str, ...]:
         """The one id that its policy gets."""
@@ -215,5 +217,8 @@ def source_at(located: Located, settings: SourceSettings) -> Source:
 def foreign_source(located: Located, settings: SourceSettings) -> ForeignSource | FolderSource:
     """The source of a file or directory that an importer takes."""
     path = located.local
-    kind = FolderSource if path.is_dir() else ForeignSource
-    return kind(importer_id=located.kind, path=path, facts=located.facts, settings=settings)
+    if path.is_dir():
+        return FolderSource(importer_id=located.kind, path=path, facts=located.facts, settings=settings)
+    return ForeignSource(
+        importer_id=located.kind, path=path, facts=located.facts, settings=settings, found=located.notes
+    )

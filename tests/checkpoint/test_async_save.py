@@ -16,6 +16,7 @@ import pytest
 
 from rlpipe.checkpoint.async_save import AsyncSaver, CopyMemory
 from rlpipe.checkpoint.choose import latest
+from rlpipe.checkpoint.place import Place
 from rlpipe.checkpoint.reader import read_checkpoint
 from rlpipe.checkpoint.retention import Retention
 from rlpipe.checkpoint.series import Series
@@ -33,13 +34,13 @@ class SlowSeries(Series):
         object.__setattr__(self, "gate", threading.Event())
         object.__setattr__(self, "writing", [])
 
-    def write(self, snapshot: Snapshot, *, step: int, score: float | None = None) -> Path:
+    def write(self, snapshot: Snapshot, *, step: int, score: float | None = None) -> Place:
         self.writing.append(step)  # type: ignore[attr-defined]
         assert self.gate.wait(30)  # type: ignore[attr-defined]
         return super().write(snapshot, step=step, score=score)
 
 
-def weights(path: Path) -> Any:
+def weights(path: Place) -> Any:
     with h5py.File(path / "state.h5") as file:
         return file["pi/weight"][()]
 

@@ -134,3 +134,21 @@ def test_a_class_inside_a_function_has_no_path() -> None:
 
     with pytest.raises(SpecError, match="top of a module"):
         class_path_of(Local)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("x = 1\n\n1 / 0\n", "ZeroDivisionError in {file}, line 3: division by zero"),
+        ("x = 1\ndef f(:\n", "SyntaxError in {file}, line 2"),
+        ("\nNone.shape\n", "AttributeError in {file}, line 2"),
+        ("import json\n\n\njson.loads('{{')\n", "JSONDecodeError in {file}, line 4"),
+    ],
+)
+def test_a_module_that_fails_names_its_line(package: str, tmp_path: Path, text: str, found: str) -> None:
+    file = tmp_path / "foreign_package" / "failing.py"
+    file.write_text(text.replace("{{", "{"))
+    with pytest.raises(SpecError, match=r"module foreign_package\.failing fails") as caught:
+        resolve_class("foreign_package.failing.Net", dict, trust=("*",))
+    assert found.format(file=file) in caught.value.found
+    assert "foreign_package.failing" not in sys.modules

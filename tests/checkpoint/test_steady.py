@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from rlpipe.checkpoint.inspect import inspect_checkpoint
+from rlpipe.checkpoint.place import Place
 from rlpipe.checkpoint.reader import read_checkpoint
 from rlpipe.checkpoint.steady import steadily
 from rlpipe.checkpoint.verify import verify_checkpoint
@@ -99,9 +100,9 @@ def test_readers_see_the_old_or_the_new_one_whole(tmp_path: Path, way: str) -> N
 def test_damage_that_stays_is_an_error(tmp_path: Path) -> None:
     write_checkpoint(policy(0), tmp_path / "x")
     (tmp_path / "x" / "state.h5").write_bytes(b"short")
-    reads: list[Path] = []
+    reads: list[Place] = []
 
-    def read(directory: Path) -> None:
+    def read(directory: Place) -> None:
         reads.append(directory)
         raise IntegrityError("damaged")
 
@@ -117,7 +118,7 @@ def test_damage_is_looked_at_again_after_a_replacement(tmp_path: Path) -> None:
     write_checkpoint(policy(0), tmp_path / "x")
     reads: list[int] = []
 
-    def read(directory: Path) -> int:
+    def read(directory: Place) -> int:
         reads.append(len(reads))
         if len(reads) < 20:
             write_checkpoint(policy(len(reads)), directory, if_exists="replace")

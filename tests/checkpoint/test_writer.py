@@ -174,8 +174,9 @@ class TestWhatIsThereAlready:
         (tmp_path / "notes" / "thesis.txt").write_text("precious")
         (tmp_path / "file").write_text("precious")
         for name in ("notes", "file"):
-            with pytest.raises(CheckpointExistsError):
+            with pytest.raises(CheckpointExistsError, match="is no checkpoint") as caught:
                 write_checkpoint(policy(1), tmp_path / name, if_exists=if_exists)
+            assert caught.value.fix == "choose another path"
         assert (tmp_path / "notes" / "thesis.txt").read_text() == (tmp_path / "file").read_text() == "precious"
 
     @pytest.mark.parametrize("if_exists", ["error", "replace"])
@@ -196,6 +197,29 @@ class TestWhatIsThereAlready:
         assert verify_checkpoint(path).notes
         (path / "policies" / "manifest.json").write_text("{}")
         write_checkpoint(policy(7), path / "policies" / "p1", if_exists="replace")
+    def test_another_programs_manifest_is_none(self, tmp_path: Path) -> None:
+        (tmp_path / "app").mkdir()
+        (tmp_path / "app" / "manifest.json").write_text('{"name": "a web app"}')
+        with pytest.raises(CheckpointExistsError, match="is no checkpoint"):
+            write_checkpoint(policy(1), tmp_path / "app", if_exists="replace")
+        assert names(tmp_path / "app") == ["manifest.json"]
+
+    @pytest.mark.parametrize("name", ["notes.txt", "logs/events", "state.h5.bak", "policies.txt"])
+    def test_what_else_lies_in_a_checkpoint_is_not_lost(self, tmp_path: Path, name: str) -> None:
+        path = write_checkpoint(tree(1), tmp_path / "ckpt")
+        (path / name).parent.mkdir(exist_ok=True)
+        (path / name).write_text("precious")
+        with pytest.raises(CheckpointExistsError, match="what else lies there") as caught:
+            write_checkpoint(tree(2), path, if_exists="replace")
+        assert caught.value.found == name.split("/", maxsplit=1)[0]
+        assert (path / name).read_text() == "precious"
+
+    def test_a_damaged_checkpoint_may_be_replaced(self, tmp_path: Path) -> None:
+        path = write_checkpoint(tree(1), tmp_path / "ckpt")
+        (path / "manifest.json").write_bytes((path / "manifest.json").read_bytes()[:99])
+        (path / "policies" / "p0" / "state.h5").unlink()
+        write_checkpoint(tree(2), path, if_exists="replace")
+        assert sorted(read_checkpoint(path).children["policies"].children) == ["p0", "p1"]
 
     def test_a_parent_that_is_a_file(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("x")

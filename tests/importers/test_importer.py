@@ -67,6 +67,17 @@ def test_what_a_file_seems_to_be_is_said(what: str, tmp_path: Path) -> None:
     assert "stable_baselines3" in caught.value.expected
 
 
+def test_a_zip_that_is_cut_anywhere_is_called_that(tmp_path: Path) -> None:
+    whole = (GOLDEN / "ppo_box.zip").read_bytes()
+    path = tmp_path / "model.zip"
+    # Behind the last byte of its largest member, a zip itself, that one's directory is the last that is whole.
+    for size in (*range(100, len(whole), 97), *range(5_600, 5_800, 7)):
+        path.write_bytes(whole[:size])
+        with pytest.raises(ForeignFormatError) as caught:
+            recognise(path)
+        assert "cut zip file" in caught.value.found, size
+
+
 def test_paths_without_a_file_are_said_too(tmp_path: Path) -> None:
     with pytest.raises(ForeignFormatError, match="no such file"):
         recognise(tmp_path / "absent.zip")

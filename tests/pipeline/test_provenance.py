@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlpipe.checkpoint.writer import write_checkpoint
 from rlpipe.pipeline.provenance import git_facts, provenance, relative_paths, versions
 from rlpipe.pipeline.settings import ProvenanceSettings, RunSettings
+from tests.checkpoint.components import policy
+from tests.conformance.stores import counted
 
 
 @pytest.fixture
@@ -123,3 +127,29 @@ def test_the_config_hash_is_of_the_recorded_config(home: Path) -> None:
     assert found["config"] == {"b": 1, "a": "x"}
     text = json.dumps({"a": "x", "b": 1}, sort_keys=True)
     assert found["config_sha256"] == hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_urls_name_no_host_user_or_bucket() -> None:
+    with counted("a-bucket") as store:
+        write_checkpoint(policy(1), f"{store.root}/run/ckpt")
+        digest = hashlib.sha256(store.files.cat_file(store.path("run", "ckpt", "manifest.json"))).hexdigest()[:12]
+        url, named = f"{store.root}/run/ckpt", f"ckpt@sha256:{digest}"
+        config = {
+            "source": {"path": url},
+            "checkpoint": {"path": f"{store.root}/none/x"},
+            "env": "see sftp://me@host/a",
+        }
+        overrides = (f"source.path={url}", f"+base.path='{url}'", "checkpoint.path=s3://bucket", "a=x,s3://bucket/k/v")
+        recorded = provenance(
+            RunSettings(task="save", provenance=ProvenanceSettings(overrides=overrides, config=config))
+        )
+    assert recorded["config"]["source"]["path"] == named
+    assert recorded["config"]["checkpoint"]["path"] == "x"
+    assert recorded["config"]["env"] == "see a"
+    assert recorded["overrides"] == [f"source.path={named}", f"+base.path='{named}'", "checkpoint.path=s3", "a=x,v"]
+    assert not re.search("a-bucket|me@|host|://", json.dumps(recorded))
+
+
+def test_a_url_of_this_machine_is_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert relative_paths({"path": f"file://{tmp_path}/a"}) == {"path": "a"}

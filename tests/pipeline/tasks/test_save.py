@@ -5,6 +5,7 @@ import os
 import pickle
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -207,7 +208,7 @@ def test_spaces_come_from_the_environment(run_task: Runner, tmp_path: Path) -> N
 
 
 def test_older_checkpoints_beside_the_new_one_go(run_task: Runner, tmp_path: Path, checkpoint: Path) -> None:
-    def save(step: int | None, **rules: int) -> Report:
+    def save(step: int | None, **rules: Any) -> Report:
         target = CheckpointSettings(
             path=f"run/{step}", step=step, score=-step if step else None, retention=Retention(**rules)
         )

@@ -1,0 +1,129 @@
+"""Checkpoints in a store: in memory, with every question counted, and by S3 on the loopback."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from rlpipe.checkpoint.reader import read_checkpoint
+from rlpipe.checkpoint.verify import verify_checkpoint
+from rlpipe.checkpoint.writer import write_checkpoint
+from rlpipe.errors import CheckpointError, CheckpointNotFoundError
+from rlpipe.snapshot import content_hash
+from tests.checkpoint.components import policy, tree
+from tests.conformance.store_suite import StoreSuite
+from tests.conformance.stores import CountedStore, Request, S3Server, Store, counted, s3_server
+
+
+@pytest.fixture
+def memory() -> Iterator[Store]:
+    with counted(secrets.token_hex(4)) as store:
+        yield store
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[S3Server]:
+    with s3_server() as running:
+        yield running
+
+
+class TestMemory(StoreSuite):
+    @pytest.fixture
+    def store(self, memory: Store) -> Store:
+        return memory
+
+
+class TestS3(StoreSuite):
+    @pytest.fixture
+    def store(self, server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Store:
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
+        bucket = f"bucket-{secrets.token_hex(4)}"
+        store = Store(f"s3://{bucket}/runs", server.requests)
+        store.files.mkdir(bucket)
+        return store
+
+    @pytest.mark.usefixtures("store")
+    def test_a_bucket_that_is_not_there(self) -> None:
+        with pytest.raises(CheckpointError, match="nothing can be written"):
+            write_checkpoint(policy(1), "s3://no-such-bucket/x")
+        with pytest.raises(CheckpointNotFoundError):
+            read_checkpoint("s3://no-such-bucket/x")
+
+    def test_credentials_are_told_by_nobody(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+        store.files.clear_instance_cache()
+        monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+        monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+        with pytest.raises(CheckpointError) as caught:
+            read_checkpoint(f"{store.root}/x")
+        assert "cannot be reached" in str(caught.value)
+        assert "a-secret-key" not in str(caught.value)
+        assert "an-id" not in str(caught.value)
+        assert caught.value.__cause__ is None
+        store.files.clear_instance_cache()
+
+
+def broken_at(number: int) -> Any:
+    """Refuses the request of this number, counted from 0, and all writes after it."""
+    seen: list[Request] = []
+
+    def fault(request: Request) -> None:
+        if request.kind == "put":
+            seen.append(request)
+            if len(seen) > number:
+                raise OSError("the store is full")
+
+    return staticmethod(fault)
+
+
+@pytest.mark.parametrize("number", range(7))
+def test_wherever_the_store_fails_there_is_no_checkpoint(memory: Store, number: int) -> None:
+    path = f"{memory.root}/ckpt"
+    CountedStore.fault = broken_at(number)
+    with pytest.raises(CheckpointError, match="cannot be reached") as caught:
+        write_checkpoint(tree(2), path)
+    assert "the store is full" in str(caught.value)
+    CountedStore.fault = staticmethod(lambda _: None)
+    with pytest.raises(CheckpointNotFoundError):
+        read_checkpoint(path)
+    if number < 6:
+        assert memory.names("ckpt") == []
+        write_checkpoint(tree(2), path)
+        assert verify_checkpoint(path).ok
+
+
+def test_a_killed_upload_is_no_checkpoint(memory: Store) -> None:
+    path = f"{memory.root}/ckpt"
+    write_checkpoint(tree(2), path)
+    names = memory.names("ckpt")
+    order = [name for name in names if not name.endswith("manifest.json")]
+    for kept in range(len(names)):
+        folder = f"{memory.root}/killed-{kept}"
+        for name in [*order, "policies/p0/manifest.json", "policies/p1/manifest.json", "policies/manifest.json"][:kept]:
+            data = memory.files.cat_file(memory.path("ckpt", name))
+            memory.files.pipe_file(memory.path(f"killed-{kept}", name), data)
+        with pytest.raises(CheckpointNotFoundError):
+            read_checkpoint(folder)
+
+
+def test_a_store_that_does_not_know_new_files(memory: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = CountedStore.pipe_file
+
+    def without_modes(self: Any, path: str, value: bytes) -> None:
+        plain(self, path, value)
+
+    monkeypatch.setattr(CountedStore, "pipe_file", without_modes)
+    path = f"{memory.root}/ckpt"
+    write_checkpoint(tree(1), path)
+    assert content_hash(read_checkpoint(path)) == content_hash(tree(1))
+
+
+def test_the_manifests_in_a_store_name_no_place(memory: Store) -> None:
+    write_checkpoint(tree(1), f"{memory.root}/ckpt")
+    for name in memory.names("ckpt"):
+        assert memory.root.rpartition("/")[2].encode() not in memory.files.cat_file(memory.path("ckpt", name))
+    assert json.loads(memory.files.cat_file(memory.path("ckpt", "manifest.json")))["origin"]["provenance"] == {}
