@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from rlpipe.errors import ConfigError, closest, listed
+from rlpipe.exporters.labels import Labels, plain
 from rlpipe.pipeline.progress import NoProgress
 from rlpipe.pipeline.settings import (
     CheckpointSettings,
@@ -117,13 +118,16 @@ def restore(
     return task.run(settings, progress=NoProgress())
 
 
-def export(
+def export(  # noqa: PLR0913 - each setting of the task by its name
     source: Path,
     path: Path,
     *,
     targets: Sequence[str] | Mapping[str, Any] = DEFAULT_TARGETS,
     policy_ids: Sequence[str] | None = None,
     env: str | None = None,
+    jobs: int = 1,
+    require: Sequence[str] | None = None,
+    labels: Labels | None = None,
     normalizer: str = "auto",
     policy_id: str | None = None,
     trust: Sequence[str] = (),
@@ -136,6 +140,9 @@ def export(
         targets: Ids, or id -> the target's ``Options``.
         policy_ids: Ids or globs; None: all.
         env: A gymnasium id, to check the artifacts on observations met there; None: the recorded one.
+        jobs: How many exports run at a time.
+        require: The targets that decide whether the report is ``ok``; None: all of them.
+        labels: Names of elements and free metadata, for whoever deploys the artifacts.
         normalizer: See `save`.
         policy_id: See `save`.
         trust: See `save`.
@@ -149,7 +156,8 @@ def export(
         task="export",
         source=_source(source, normalizer, policy_id),
         select=_select(policy_ids, None),
-        export=ExportSettings(targets=_targets(targets)),
+        export=_export(_targets(targets), jobs, require),
+        labels=_labels(labels),
         artifact_path=os.fspath(path),
         env=env,
         trust=_trust(trust),
@@ -254,6 +262,27 @@ def _targets(targets: Sequence[str] | Mapping[str, Any]) -> Mapping[str, Any]:
     for target_id, target in found.items():
         _require_options(target_id, targets[target_id], target.Options)
     return dict(targets)
+
+
+def _export(targets: Mapping[str, Any], jobs: int, require: Sequence[str] | None) -> ExportSettings:
+    if type(jobs) is not int or jobs < 1:
+        raise ConfigError("jobs", expected="a whole number, 1 or more", found=repr(jobs), fix="jobs=2")
+    wanted = None if require is None else require_texts("require", require, of="targets")
+    for target_id in wanted or ():
+        _choice("require", target_id, among=tuple(targets))
+    return ExportSettings(targets=targets, jobs=jobs, require=wanted)
+
+
+def _labels(labels: Labels | None) -> Labels:
+    if labels is None:
+        return Labels()
+    if not isinstance(labels, Labels):
+        fix = "from rlpipe.exporters.labels import Labels"
+        raise ConfigError("labels", expected="rlpipe.exporters.labels.Labels", found=repr(labels)[:80], fix=fix)
+    if not plain(labels.metadata):
+        fix = "write texts, numbers, lists and dicts; None for what is not known"
+        raise ConfigError("labels.metadata", expected="plain JSON", found=repr(labels.metadata)[:80], fix=fix)
+    return labels
 
 
 def _require_options(target_id: str, options: Any, expected: type[Any]) -> None:
