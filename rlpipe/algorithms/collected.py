@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 
+from rlpipe.algorithms.episodes import Outcome
 from rlpipe.algorithms.exploration import Choices
 from rlpipe.policies.policy import Policy, evaluating
 from rlpipe.snapshot.spaces import flat_batch, nested_batch
@@ -45,20 +46,19 @@ class Collected:
         if rows is not None:
             self._rows.append(rows[is_step])
 
-    def add(
-        self, choices: Choices, tensors: Mapping[str, torch.Tensor], outcome: tuple[Array, Array, Array], is_step: Array
-    ) -> None:
+    def add(self, choices: Choices, tensors: Mapping[str, torch.Tensor], outcome: Outcome, rows: list[int]) -> None:
         """Keep a step of some environments.
 
         Args:
             choices: What was chosen.
             tensors: What was observed then, by flat name.
-            outcome: Rewards, and whether the episode was terminated or truncated.
-            is_step: False where the environment only began its next episode.
+            outcome: What came of it in all environments.
+            rows: Which of them.
         """
         part = {**self._flat("obs", choices.prepared), **self._flat("next_obs", self._prepared(tensors))}
         part["decisions"], part["actions"] = choices.decision.cpu().numpy(), choices.actions
-        part |= dict(zip(_OUTCOME, outcome, strict=True))
+        part |= {name: getattr(outcome, name)[rows] for name in _OUTCOME}
+        is_step = outcome.is_step[rows]
         self._parts.append({name: array[is_step] for name, array in part.items()})
 
     def rows(self) -> Array | None:

@@ -10,8 +10,9 @@ import numpy as np
 import torch
 
 from rlpipe.algorithms.collected import Collected, Samples
-from rlpipe.algorithms.env_runner import EnvSpaces, Episode, make_env, make_vector_env, require_fit, rollout, spaces_of
-from rlpipe.algorithms.exploration import explore
+from rlpipe.algorithms.env_runner import EnvSpaces, Episode, make_env, require_fit, rollout, spaces_of
+from rlpipe.algorithms.episodes import Episodes
+from rlpipe.algorithms.exploration import Choices, explore
 from rlpipe.algorithms.policy_mapping import Given, PolicyMapping
 from rlpipe.algorithms.running_statistics import (
     Moments,
@@ -81,8 +82,8 @@ class EnvRunner(Checkpointable):
         self.seed, self.reset_count, self.env_steps, self.episode_count = seed, 0, 0, 0
         self.observation_counts = {name: 0 for name, each in self.policies.items() if normalisation_of(each)}
         self._fresh: dict[str, Moments] = {}
-        self._vector: Any = None
-        self._seen: Any = None
+        self._episodes: Episodes | None = None
+        self._has_begun = False
 
     def agents(self) -> tuple[str, ...]:
         """One for each environment."""
@@ -106,13 +107,8 @@ class EnvRunner(Checkpointable):
 
     def reset(self) -> None:
         """Begin all episodes anew, from the recorded seeds."""
-        vector = self._environments()
-        seeds = np.random.SeedSequence([self.seed, self.index, self.reset_count])
-        *env_seeds, own = (int(word) for word in seeds.generate_state(self.num_envs + 1))
-        self._rng = np.random.default_rng(own)
-        self._seen, _ = vector.reset(seed=env_seeds)
-        self._done = np.zeros(self.num_envs, bool)
-        self.reset_count += 1
+        self._running().begin((self.seed, self.index, self.reset_count))
+        self.reset_count, self._has_begun = self.reset_count + 1, True
 
     def sample(self, n: int) -> Samples:
         """Let the policies explore for `n` steps, rounded up to whole steps of all environments.
@@ -126,7 +122,7 @@ class EnvRunner(Checkpointable):
         """
         if n < 1:
             raise ConfigError("sample(n)", expected="n of at least 1", found=str(n))
-        if self._seen is None:
+        if not self._has_begun:
             self.reset()
         collected = {name: Collected(self.policies[name]) for name in sorted({*map(self.policy_of, self.agents())})}
         for _ in range(ceil(n / self.num_envs)):
@@ -136,28 +132,28 @@ class EnvRunner(Checkpointable):
         return {name: each.arrays() for name, each in collected.items()}
 
     def _step(self, collected: Mapping[str, Collected]) -> None:
-        rows = {
-            name: [i for i, agent in enumerate(self.agents()) if self.policy_of(agent) == name] for name in collected
-        }
-        actions, chosen = None, {}
+        episodes = self._running()
+        agents = list(enumerate(map(self.policy_of, self.agents())))
+        rows = {name: [index for index, acting in agents if acting == name] for name in collected}
+        chosen = {name: self._choose(name, mine, collected[name]) for name, mine in rows.items()}
+        first = next(iter(chosen.values())).actions
+        actions = np.zeros((self.num_envs, *first.shape[1:]), first.dtype)
         for name, mine in rows.items():
-            tensors = self._tensors(name, mine)
-            chosen[name] = explore(self.policies[name], tensors, self._rng)
-            collected[name].saw(seen_by_normalisation(self.policies[name], tensors), ~self._done[mine])
-            found = chosen[name].actions
-            actions = np.zeros((self.num_envs, *found.shape[1:]), found.dtype) if actions is None else actions
-            actions[mine] = found
-        self._seen, rewards, terminated, truncated, _ = self._environments().step(actions)
+            actions[mine] = chosen[name].actions
+        outcome = episodes.step(actions)
         for name, mine in rows.items():
-            outcome = (rewards[mine], terminated[mine], truncated[mine])
-            collected[name].add(chosen[name], self._tensors(name, mine), outcome, ~self._done[mine])
-        self.env_steps += int((~self._done).sum())
-        self._done = terminated | truncated
-        self.episode_count += int(self._done.sum())
+            collected[name].add(chosen[name], self._tensors(name, mine), outcome, mine)
+        self.env_steps += int(outcome.is_step.sum())
+        self.episode_count += int((outcome.terminated | outcome.truncated).sum())
+
+    def _choose(self, name: str, rows: list[int], collected: Collected) -> Choices:
+        episodes, tensors = self._running(), self._tensors(name, rows)
+        collected.saw(seen_by_normalisation(self.policies[name], tensors), episodes.is_step[rows])
+        return explore(self.policies[name], tensors, episodes.rng)
 
     def _tensors(self, name: str, rows: list[int]) -> dict[str, torch.Tensor]:
         policy = self.policies[name]
-        read = read_observations(policy.spec.observation_space, _rows(self._seen, rows))
+        read = read_observations(policy.spec.observation_space, self._running().seen(rows))
         return {each: torch.from_numpy(array).to(place_of(policy.module)) for each, array in read.arrays.items()}
 
     def _learn_statistics(self, name: str, rows: Array | None) -> None:
@@ -230,22 +226,17 @@ class EnvRunner(Checkpointable):
 
     def close(self) -> None:
         """Close the environments; the next `sample` makes new ones and begins new episodes."""
-        if self._vector is not None:
-            self._vector.close()
-        self._vector = self._seen = None
+        if self._episodes is not None:
+            self._episodes.close()
+        self._episodes, self._has_begun = None, False
 
-    def _environments(self) -> Any:
-        if self._vector is None:
-            vector = make_vector_env(self.env, self.num_envs)
-            try:
-                found = spaces_of(vector.envs[0])  # type: ignore[attr-defined]
-                for name in {*map(self.policy_of, self.agents())}:
-                    require_fit(self._spaces(self.policies[name]), found, policy_id=name, env_id=self.env)
-            except Exception:
-                vector.close()
-                raise
-            self._vector = vector
-        return self._vector
+    def _running(self) -> Episodes:
+        if self._episodes is None:
+            acting = sorted({*map(self.policy_of, self.agents())})
+            self._episodes = Episodes(
+                self.env, self.num_envs, {name: self._spaces(self.policies[name]) for name in acting}
+            )
+        return self._episodes
 
     @staticmethod
     def _spaces(policy: Policy) -> EnvSpaces:
@@ -280,7 +271,7 @@ class EnvRunner(Checkpointable):
         self.seed, self.reset_count = state["seed"], state["reset_count"]
         self.env_steps, self.episode_count = state["env_steps"], state["episode_count"]
         self.observation_counts = dict(state["observation_counts"])
-        self._fresh, self._seen = {}, None
+        self._fresh, self._has_begun = {}, False
 
     @classmethod
     def build_from(cls, spec: Spec, children: Mapping[str, Any], *, device: str, trust: tuple[str, ...]) -> Self:
@@ -301,12 +292,3 @@ class EnvRunner(Checkpointable):
         self.policies = policies
         self.mapping = PolicyMapping.of(mapping, policies.keys(), trust=self.trust)
         self.observation_counts = {name: 0 for name, each in policies.items() if normalisation_of(each)}
-
-
-def _rows(batch: Any, rows: list[int]) -> Any:
-    """Some rows of a batch, nested as it is."""
-    if isinstance(batch, Mapping):
-        return {name: _rows(part, rows) for name, part in batch.items()}
-    if isinstance(batch, tuple):
-        return tuple(_rows(part, rows) for part in batch)
-    return np.asarray(batch)[rows]

@@ -128,7 +128,7 @@ def test_another_number_of_runners(path: Path, count: int) -> None:
     require_in_step(made)
     counts = {json.dumps(runner.observation_counts) for runner in made.runners.runners}
     assert len(counts) == 1
-    seeds = {int(runner._rng.bit_generator.state["state"]["state"]) for runner in made.runners.runners}
+    seeds = {int(runner._running().rng.bit_generator.state["state"]["state"]) for runner in made.runners.runners}
     assert len(seeds) == count
 
 
