@@ -106,7 +106,13 @@ def _source(node: Node, findings: Findings) -> SourceSettings:
 
 
 def _filter_agent(value: Mapping[str, Any], findings: Findings) -> dict[str, str]:
-    return {str(name): text(f"source.filter_agent.{name}", agent, findings) or "" for name, agent in value.items()}
+    found = {}
+    for name, agent in value.items():
+        # Agents may be numbered.
+        given = str(agent) if type(agent) is int else text(f"source.filter_agent.{name}", agent, findings)
+        if given is not None:
+            found[str(name)] = given
+    return found
 
 
 def _base(node: Node, findings: Findings) -> BaseSettings:

@@ -213,5 +213,6 @@ def source_at(located: Located, settings: SourceSettings) -> Source:
 
 def foreign_source(located: Located, settings: SourceSettings) -> ForeignSource | FolderSource:
     """The source of a file or directory that an importer takes."""
-    kind = FolderSource if located.path.is_dir() else ForeignSource
+    is_folder = isinstance(importers.resolve(located.kind), importers.FolderImporter)
+    kind = FolderSource if is_folder else ForeignSource
     return kind(importer_id=located.kind, path=located.path, facts=located.facts, settings=settings)
