@@ -45,7 +45,12 @@ def _names(key: str, value: Any, findings: Findings) -> tuple[str, ...] | None:
 
 
 def _agents(key: str, value: Any, findings: Findings) -> dict[str, str]:
-    return {str(name): text(f"{key}.{name}", agent, findings) or "" for name, agent in value.items()}
+    # Agents may be numbered.
+    given = {
+        str(name): str(agent) if type(agent) is int else text(f"{key}.{name}", agent, findings)
+        for name, agent in value.items()
+    }
+    return {name: agent for name, agent in given.items() if agent is not None}
 
 
 HINTS: Mapping[str, Reader] = MappingProxyType(

@@ -271,7 +271,9 @@ def _no_checkpoint(path: Path) -> CheckpointNotFoundError:
     names = sorted(child.name for child in path.iterdir())
     inside = [child.name for child in directories(path) if _is_source(child)]
     if inside:
-        fix = f"choose: source.which=latest, or name one in it: {', '.join(str(path / name) for name in inside[:3])}"
+        has_own = any((path / name / MANIFEST_NAME).is_file() for name in inside)
+        way = "choose: source.which=latest, or name" if has_own else "name"
+        fix = f"{way} one of the checkpoints in it: {', '.join(str(path / name) for name in inside[:3])}"
     elif models := _models(path):
         fix = f"name the model file in it: {', '.join(str(path / name) for name in models[:3])}"
     elif names:

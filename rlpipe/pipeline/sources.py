@@ -217,7 +217,7 @@ def source_at(located: Located, settings: SourceSettings) -> Source:
 def foreign_source(located: Located, settings: SourceSettings) -> ForeignSource | FolderSource:
     """The source of a file or directory that an importer takes."""
     path = located.local
-    if path.is_dir():
+    if isinstance(importers.resolve(located.kind), importers.FolderImporter):
         return FolderSource(importer_id=located.kind, path=path, facts=located.facts, settings=settings)
     return ForeignSource(
         importer_id=located.kind, path=path, facts=located.facts, settings=settings, found=located.notes

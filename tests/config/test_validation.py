@@ -99,6 +99,29 @@ def test_what_is_wrong_about_series_is_told(override: str, text: str, read: Any)
         read("task=save", override)
     assert override.partition("=")[0] in str(caught.value)
     assert text in str(caught.value)
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ("++source.filter_agent.p1=left", "++source.filter_agent.p2=right"),
+        ("++source.filter_agent={p1: left, p2: right}",),
+    ],
+)
+def test_agents_of_policies_arrive(overrides: tuple[str, ...], read: Any) -> None:
+    assert read("source=rllib", *overrides).source.hints == {"filter_agent": {"p1": "left", "p2": "right"}}
+    assert read().source.hints == {}
+    assert read("++source.filter_agent.p1=0", "++source.filter_agent.p2=null").source.hints == {"filter_agent": {"p1": "0"}}
+
+
+@pytest.mark.parametrize("value", ["0.5", "true", "[left]", '""'])
+def test_an_agent_is_a_name(value: str, read: Any) -> None:
+    with pytest.raises(ConfigError, match=r"source\.filter_agent\.p1"):
+        read(f"++source.filter_agent.p1={value}")
+
+
+def test_an_old_id_may_be_one_that_no_checkpoint_has(read: Any) -> None:
+    assert read("rename={left hand: left_hand}").rename == {"left hand": "left_hand"}
+    with pytest.raises(ConfigError, match="left hand"):
+        read("rename={p1: left hand}")
 
 
 def test_what_is_said_about_exports_arrives(read: Any) -> None:

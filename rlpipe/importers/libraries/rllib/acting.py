@@ -53,7 +53,8 @@ def action_stages(space: Space, output: OutputKind, bounds: Bounds) -> tuple[Sta
     """The stages from what a module puts out to an action.
 
     A Gaussian's mean is what RLlib acts with where it does not explore, SAC's too: the tanh of its samples is left out
-    (TorchSquashedGaussian.to_deterministic() in ray/rllib/core/distribution/torch/torch_distribution.py).
+    (TorchSquashedGaussian.to_deterministic() in ray/rllib/core/distribution/torch/torch_distribution.py; reported to
+    ray as its issue 51544, and so in every version up to 2.60).
     """
     if not isinstance(space, Box):
         return default_action_stages(space, output)

@@ -21,6 +21,7 @@ _WAYS_TO_MODULES = ("learner_group/learner/rl_module", "learner/rl_module", "rl_
 
 _OLDEST = re.compile(r"checkpoint[-_]\d+")
 _DEEPEST = 5
+_HEAD = 2**16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +64,15 @@ def oldest_file(path: Path) -> Path | None:
         return path if _OLDEST.fullmatch(path.name) else None
     files = sorted(child for child in path.iterdir() if child.is_file() and _OLDEST.fullmatch(child.name))
     return files[0] if files else None
+
+
+def is_oldest(path: Path) -> bool:
+    """Whether a file is a checkpoint of layout 0.1: named as one, and a pickle with the state of a worker."""
+    if not path.is_file() or not _OLDEST.fullmatch(path.name):
+        return False
+    with path.open("rb") as stream:
+        head = stream.read(_HEAD)
+    return head[:1] in (b"\x80", b"(") and b"worker" in head
 
 
 def policies_in(path: Path) -> Policies:

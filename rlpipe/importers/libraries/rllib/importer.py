@@ -12,7 +12,7 @@ from rlpipe.errors import ForeignFormatError, listed
 from rlpipe.importers.importer import ImportedFile, ImportReport
 from rlpipe.importers.libraries.rllib.connectors import read_connectors
 from rlpipe.importers.libraries.rllib.files import read_state, state_file
-from rlpipe.importers.libraries.rllib.folders import Policies, is_rllib, oldest_file, policies_in, root_of
+from rlpipe.importers.libraries.rllib.folders import Policies, is_oldest, is_rllib, oldest_file, policies_in, root_of
 from rlpipe.importers.libraries.rllib.new_stack import read_module
 from rlpipe.importers.libraries.rllib.old_stack import read_old_policy
 from rlpipe.importers.libraries.rllib.survey import require_known_layout
@@ -37,8 +37,8 @@ class Options:
 
 
 def recognise(path: Path) -> bool:
-    """Whether a directory is an RLlib checkpoint, or a component of one."""
-    return path.is_dir() and is_rllib(path)
+    """Whether a directory is an RLlib checkpoint or a component of one, or a file the one of layout 0.1."""
+    return is_rllib(path) if path.is_dir() else is_oldest(path)
 
 
 def policy_ids(path: Path) -> tuple[str, ...] | None:

@@ -30,7 +30,7 @@ _FACTS = ("ray_version", "ray_commit")
 
 
 def survey(path: Path) -> Survey:
-    """What a directory is: kind, layout, components and ids; of policies no file is opened.
+    """What a directory is: kind, layout, components and ids; of policies only what names their class is opened.
 
     Raises:
         ForeignFormatError: A small file is broken.

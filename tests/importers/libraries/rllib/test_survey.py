@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from rlpipe.errors import ForeignFormatError
+from rlpipe.importers import recognise as recognise_any
 from rlpipe.importers.libraries.rllib import Options, policy_ids, read, recognise, survey
 from tests.importers.rllib_folders import CONNECTORS, GOLDEN, MODULES, copied, module
 
@@ -82,8 +83,10 @@ def test_the_oldest_layout_is_surveyed_and_not_imported(tmp_path: Path) -> None:
     (tmp_path / "checkpoint-000010").write_bytes(data)
     (tmp_path / "checkpoint-000010.tune_metadata").write_bytes(b"\x80\x04N.")
     assert recognise(tmp_path)
-    found = survey(tmp_path)
-    assert (found.kind, found.version, found.policy_ids) == ("Algorithm", "0.1", ("runner", "walker"))
+    assert recognise_any(tmp_path / "checkpoint-000010") == "rllib"
+    for path in (tmp_path, tmp_path / "checkpoint-000010"):
+        found = survey(path)
+        assert (found.kind, found.version, found.policy_ids) == ("Algorithm", "0.1", ("runner", "walker"))
     assert policy_ids(tmp_path) == ()
     with pytest.raises(ForeignFormatError, match=r"layout 0\.1"):
         read(tmp_path, Options())
