@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import NoReturn, cast
 
@@ -183,7 +183,7 @@ def _require_typed(key: str, json: Json, rest: dict[str, object], strict: Strict
 def _digests(value: Json, table: Table, strict: Strict) -> dict[str, str]:
     """Array key -> digest."""
     hashes = strict.items(value, "xxh3", count=len(table.extents))
-    if not _are_digests(hashes):
+    if not _are_digests(hashes, DIGEST_DIGITS):
         for index, each in enumerate(hashes):
             strict.digest(each, f"xxh3.{index}", DIGEST_DIGITS)
     digests = dict(zip(table.extents, hashes, strict=True))
@@ -193,10 +193,10 @@ def _digests(value: Json, table: Table, strict: Strict) -> dict[str, str]:
     return digests
 
 
-def _are_digests(hashes: list[Json]) -> bool:
+def _are_digests(hashes: Collection[Json], digits: int) -> bool:
     """Whether all are digests, asked of all at once."""
     try:
-        return {*map(len, hashes)} <= {DIGEST_DIGITS} and _HEX.fullmatch("".join(hashes)) is not None
+        return {*map(len, hashes)} <= {digits} and _HEX.fullmatch("".join(hashes)) is not None
     except TypeError:
         return False
 
@@ -207,7 +207,10 @@ def _children(value: Json, strict: Strict) -> dict[str, str]:
         validate_ids(members, kind="component")
     except IdError as error:
         strict.fail("children", "names that can stand side by side as directories", found=error.found)
-    return {name: strict.digest(digest, f"children.{name}", _SHA256) for name, digest in members.items()}
+    if not _are_digests(members.values(), _SHA256):
+        for name, digest in members.items():
+            strict.digest(digest, f"children.{name}", _SHA256)
+    return members
 
 
 def _tie(value: Json, place: str, children: Mapping[str, str], strict: Strict) -> tuple[TieMember, ...]:
