@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from rlpipe.checkpoint.authenticity import require_sha256
@@ -20,6 +21,7 @@ from rlpipe.pipeline.settings import (
     SourceSettings,
     VerifySettings,
 )
+from rlpipe.policies.graph_options import GraphOptions
 from rlpipe.snapshot.ids import validate_policy_id
 from rlpipe.snapshot.snapshot import ROLES, Role
 from rlpipe.snapshot.texts import require_texts
@@ -140,6 +142,7 @@ def export(  # noqa: PLR0913 - each setting of the task by its name
     jobs: int = 1,
     require: Sequence[str] | None = None,
     labels: Labels | None = None,
+    graph: GraphOptions | None = None,
     normalizer: str = "auto",
     policy_id: str | None = None,
     hints: Mapping[str, Any] | None = None,
@@ -156,6 +159,7 @@ def export(  # noqa: PLR0913 - each setting of the task by its name
         jobs: How many exports run at a time.
         require: The targets that decide whether the report is ``ok``; None: all of them.
         labels: Names of elements and free metadata, for whoever deploys the artifacts.
+        graph: What of each policy is exported; None: its deterministic actions.
         normalizer: See `save`.
         policy_id: See `save`.
         hints: See `save`.
@@ -170,7 +174,7 @@ def export(  # noqa: PLR0913 - each setting of the task by its name
         task="export",
         source=_source(source, normalizer, policy_id, hints),
         select=_select(policy_ids, None),
-        export=_export(_targets(targets), jobs, require),
+        export=replace(_export(_targets(targets), jobs, require), graph=graph or GraphOptions()),
         labels=_labels(labels),
         artifact_path=os.fspath(path),
         env=env,

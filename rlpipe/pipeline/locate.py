@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -290,7 +291,13 @@ def _is_source(folder: Path) -> bool:
 
 
 def _models(folder: Path) -> list[str]:
-    """Names of the files in a folder that an importer takes."""
+    """Names of the files in a folder that an importer takes; of those of one name the highest number first."""
     known = [importers.resolve(importer_id) for importer_id in importers.ids()]
-    files = sorted(child for child in folder.iterdir() if child.is_file())
+    files = sorted((child for child in folder.iterdir() if child.is_file()), key=lambda file: _by_number(file.name))
     return [file.name for file in files if any(importer.recognise(file) for importer in known)]
+
+
+def _by_number(name: str) -> tuple[str, int, str]:
+    """`model_1000.pt` before `model_900.pt`."""
+    text, number = re.fullmatch(r"(.*?)(\d{0,18})(?:\.[^.]*)?", name, re.DOTALL).groups()  # type: ignore[union-attr]
+    return text, -int(number or 0), name

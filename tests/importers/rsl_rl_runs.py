@@ -151,6 +151,8 @@ def _policy(case: Case) -> dict[str, Any]:
         policy["noise_std_type"] = case.std
     if case.spread == "state":
         policy["state_dependent_std"] = True
+    if major() == 3 and case.distilled and case.memory:
+        policy["teacher_recurrent"] = True  # version 3 sizes the teacher's layers as if it were
     if major() == 3:
         policy |= {f"{role}_obs_normalization": case.normalised for role in roles}
     return policy | _memory(case)

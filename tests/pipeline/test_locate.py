@@ -108,3 +108,13 @@ def test_a_folder_that_holds_a_model_names_it(tmp_path: Path, sb3_zip: Path) -> 
     with pytest.raises(CheckpointNotFoundError) as caught:
         locate(RunSettings(task="info"), given=str(tmp_path))
     assert caught.value.fix == f"name the model file in it: {tmp_path / 'best model.zip'}"
+
+
+def test_of_the_checkpoints_of_a_run_the_last_ones_are_asked_for(tmp_path: Path) -> None:
+    model = Path(__file__).parents[1] / "golden" / "rsl_rl" / "v5_mlp" / "model_2.pt"
+    for number in (0, 900, 1000, 50, 99):
+        (tmp_path / f"model_{number}.pt").write_bytes(model.read_bytes())
+    with pytest.raises(CheckpointNotFoundError) as caught:
+        recognise(tmp_path)
+    names = ", ".join(str(tmp_path / f"model_{number}.pt") for number in (1000, 900, 99))
+    assert caught.value.fix == f"name the model file in it: {names}"

@@ -13,7 +13,7 @@ import yaml
 
 from rlpipe.errors import UnsafePayloadError
 
-_MAX_BYTES = 8 * 2**20
+MAX_BYTES = 8 * 2**20
 _MAX_EVENTS = 400_000
 _MAX_DEPTH = 60
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -63,7 +63,7 @@ def read_yaml(data: bytes, *, subject: str) -> Any:
     Raises:
         UnsafePayloadError: It is no YAML, or larger or deeper than settings of a run are.
     """
-    if len(data) > _MAX_BYTES:
+    if len(data) > MAX_BYTES:
         raise _refused(subject, f"{len(data)} bytes")
     try:
         text = data.decode()
@@ -85,7 +85,7 @@ def _require_bounds(text: str, subject: str) -> None:
 def _refused(subject: str, found: str) -> UnsafePayloadError:
     return UnsafePayloadError(
         f"{subject} is not read",
-        expected=f"the YAML of a trainer's settings, at most {_MAX_BYTES} bytes",
+        expected=f"the YAML of a trainer's settings, at most {MAX_BYTES} bytes",
         found=found,
         fix="take the file of the run as it was written",
     )

@@ -183,7 +183,7 @@ def activation_of(agent: Agent, run: SavedRun, settings: Settings, chosen: str |
             fix="source.activation=elu if that is what it was trained with (the library's default), "
             f"or source.params=<folder of {AGENT}>",
         )
-    word = (chosen or said or "").lower()
+    word = str(chosen or said).lower()
     name = _WORDS.get(word) or (word if word in ACTIVATIONS else "")
     if not name:
         known = sorted({*_WORDS, *ACTIVATIONS})

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rlpipe.errors import ConfigError, ForeignFormatError, listed
-from rlpipe.importers.restricted.inert_yaml import read_yaml
+from rlpipe.importers.restricted.inert_yaml import MAX_BYTES, read_yaml
 
 AUTO, NONE = "auto", "none"
 AGENT, ENV = "agent.yaml", "env.yaml"
@@ -81,7 +81,7 @@ def _candidates(folder: Path, name: str) -> list[Path]:
 
 def _only(paths: Iterable[Path], name: str) -> Path | None:
     found = list(paths)
-    distinct = {path.read_bytes() for path in found}
+    distinct = {_bytes_of(path) for path in found}
     if len(distinct) > 1:
         raise ForeignFormatError(
             f"there are several {name}",
@@ -92,8 +92,22 @@ def _only(paths: Iterable[Path], name: str) -> Path | None:
     return found[0] if found else None
 
 
+def _bytes_of(path: Path) -> bytes:
+    """The bytes of a file, or, of one that is too long to be settings, enough of them to see that."""
+    try:
+        with path.open("rb") as stream:
+            return stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise ForeignFormatError(
+            f"{path.name} beside the checkpoint cannot be read",
+            expected="a readable file",
+            found=error.strerror or str(error),
+            fix="check the file and its disk, or do without: source.params=none",
+        ) from None
+
+
 def _read(path: Path) -> tuple[Mapping[str, Any], str]:
-    data = path.read_bytes()
+    data = _bytes_of(path)
     content = read_yaml(data, subject=path.name)
     if not isinstance(content, dict):
         raise ForeignFormatError(f"{path.name} holds no settings", expected="a mapping", found=type(content).__name__)

@@ -28,6 +28,7 @@ CASES = {
     "lstm": Case(memory="lstm", layers=2),
     "gru": Case(memory="gru", critic=WIDE, activation="selu"),
     "student": Case(distilled=True, critic=WIDE),
+    "recurrent_student": Case(distilled=True, memory="gru", normalised=False),
 }
 
 
