@@ -21,8 +21,7 @@ from rlpipe.pipeline.settings import (
 )
 from rlpipe.snapshot.snapshot import Snapshot
 from rlpipe.snapshot.state import entries, equal
-from tests.algorithms.test_rollback import require_in_step
-from tests.algorithms.whole import TRUST, go, whole
+from tests.algorithms.whole import TRUST, go, require_in_step, whole
 from tests.pipeline.checkpoints import Runner
 
 
