@@ -150,7 +150,7 @@ class Algorithm(Checkpointable):
         learner = required(self.learner, "learner")
         losses: dict[str, float] = learner.update(batches)
         self.counters["updates"] += 1
-        self.sync()
+        self.sync(losses)
         return losses
 
     def evaluate(self, n: int, *, policy_id: str | None = None, max_steps: int | None = None) -> list[Episode]:
@@ -163,9 +163,9 @@ class Algorithm(Checkpointable):
         episodes: list[Episode] = group.first.evaluate(n, policy_id=policy_id, max_steps=max_steps)
         return episodes
 
-    def sync(self) -> dict[str, Transfer]:
-        """Send the runners what acts in the policies; says how much that was."""
-        return self.parts.sync()
+    def sync(self, policy_ids: Collection[str] | None = None) -> dict[str, Transfer]:
+        """Send the runners what acts in the policies, or in some; says how much that was."""
+        return self.parts.sync(policy_ids)
 
     def get_weights(
         self, policy_ids: Collection[str] | None = None, *, inference_only: bool = False

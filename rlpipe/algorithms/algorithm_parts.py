@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from rlpipe.algorithms.algorithm_reader import EVALUATION, LEARNER, RUNNER
@@ -58,9 +58,10 @@ class Parts:
         found += [(name, None if group is None else group.first) for name, group in groups]
         return [(name, part) for name, part in found if part is not None]
 
-    def sync(self) -> dict[str, Transfer]:
-        """Send all copies what acts in the policies; says how much that was."""
-        found = {name: reduced(policy) for name, policy in self.policies.items()} if self.groups else {}
+    def sync(self, policy_ids: Collection[str] | None = None) -> dict[str, Transfer]:
+        """Send all copies what acts in the policies, or in some; says how much that was."""
+        ids = self.policies if policy_ids is None else policy_ids
+        found = {name: reduced(self.policies[name]) for name in ids} if self.groups else {}
         for group in self.groups:
             group.set_weights({name: weights for name, (weights, _) in found.items()})
         return {name: transfer for name, (_, transfer) in found.items()}

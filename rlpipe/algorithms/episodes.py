@@ -46,7 +46,7 @@ class Episodes:
         self._count = count
         self._vector: Any = make_vector_env(env_id, count)
         try:
-            found = spaces_of(self._vector.envs[0])
+            found = spaces_of(self._vector.envs[0])  # type: ignore[attr-defined]
             for name, own in policies.items():
                 require_fit(own, found, policy_id=name, env_id=env_id)
         except Exception:

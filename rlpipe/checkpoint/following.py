@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from weakref import WeakKeyDictionary, WeakMethod
+from typing import Any
+from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from rlpipe.checkpoint.restorable import Restorable
 
-_FOLLOWERS: WeakKeyDictionary[Restorable, list[WeakMethod[Callable[[], None]]]] = WeakKeyDictionary()
-
+_FOLLOWERS: WeakKeyDictionary[Restorable, list[tuple[ReferenceType[Any], Callable[[Any], None]]]] = WeakKeyDictionary()
+"""Component -> object and function of each method to call."""
 
 _QUIET: ContextVar[bool] = ContextVar("quiet", default=False)
 
@@ -20,10 +21,11 @@ def follow(component: Restorable, method: Callable[[], None]) -> None:
 
     Neither the component nor the method's object is kept alive by this. Following twice is following once.
     """
-    followers = [each for each in _FOLLOWERS.get(component, []) if each() is not None]
-    if method not in [each() for each in followers]:
-        followers.append(WeakMethod(method))
-    _FOLLOWERS[component] = followers
+    owner: Any = method.__self__  # type: ignore[attr-defined]
+    function: Callable[[Any], None] = method.__func__  # type: ignore[attr-defined]
+    living = [(each, other) for each, other in _FOLLOWERS.get(component, []) if each() is not None]
+    others = [(each, other) for each, other in living if each() is not owner or other is not function]
+    _FOLLOWERS[component] = [*others, (ref(owner), function)]
 
 
 @contextmanager
@@ -40,14 +42,14 @@ def tell(components: Iterable[Restorable]) -> None:
     """Call those who follow any of these components, each once."""
     if _QUIET.get():
         return
-    called: list[Callable[[], None]] = []
+    called: list[tuple[Any, Callable[[Any], None]]] = []
     for component in components:
-        for reference in _FOLLOWERS.get(component, []):
-            method = reference()
-            if method is not None and method not in called:
-                called.append(method)
-    for method in called:
-        method()
+        for reference, function in _FOLLOWERS.get(component, []):
+            owner = reference()
+            if owner is not None and not any(owner is each and function is other for each, other in called):
+                called.append((owner, function))
+    for owner, function in called:
+        function(owner)
 
 
 def everything_in(component: Restorable) -> list[Restorable]:

@@ -13,7 +13,7 @@ from rlpipe.errors import ConfigError, IntegrityError, SpecError
 from rlpipe.importers.importer import ImportReport
 from rlpipe.pipeline.choose import chosen_ids, entry_selection
 from rlpipe.pipeline.learners import is_current, learner_directory
-from rlpipe.pipeline.lift import POLICIES, Kind, algorithm_of, container_of, lift, policies_of
+from rlpipe.pipeline.lift import LEARNER_CLASS, POLICIES, Kind, algorithm_of, container_of, lift, policies_of
 from rlpipe.pipeline.locate import CHECKPOINT, locate_path
 from rlpipe.pipeline.reports import SourceFacts
 from rlpipe.pipeline.settings import ASSEMBLE, RunSettings, SelectSettings, SourceSettings
@@ -23,8 +23,6 @@ from rlpipe.snapshot.selection import Selection, select
 from rlpipe.snapshot.snapshot import Snapshot
 from rlpipe.snapshot.spec import Spec
 from rlpipe.snapshot.state import entries
-
-_LEARNER_CLASS = "rlpipe.algorithms.learner.Learner"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,4 +182,4 @@ def _learner_of(parts: Mapping[str, Snapshot], seed: int) -> Snapshot:
         "random_states": fresh_random_states(seed),
         "update_count": 0,
     }
-    return Snapshot(Spec(_LEARNER_CLASS), state, dict.fromkeys(entries(state), "training"), dict(parts))
+    return Snapshot(Spec(LEARNER_CLASS), state, dict.fromkeys(entries(state), "training"), dict(parts))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from rlpipe.checkpoint.arrays import CLASS_PATH
@@ -16,21 +17,34 @@ from rlpipe.snapshot.spec import Spec
 
 ALGORITHM = "rlpipe.algorithms.algorithm.Algorithm"
 CONTAINER = "rlpipe.modules.multi_rl_module.MultiRLModule"
+LEARNER_CLASS = "rlpipe.algorithms.learner.Learner"
 POLICIES = "policies"
 
-Kind: TypeAlias = Literal["algorithm", "container", "policy", "module", "arrays", "component"]
+Kind: TypeAlias = Literal["algorithm", "container", "policy", "module", "arrays", "learner", "training", "component"]
+
+_BY_CLASS: Mapping[str, Kind] = MappingProxyType({CLASS_PATH: "arrays", LEARNER_CLASS: "learner"})
+_BY_FIELDS: tuple[tuple[frozenset[str], Kind], ...] = (
+    (frozenset({"loss", "optimizer", "scheduler"}), "training"),
+    (frozenset({"module", "observation", "action"}), "policy"),
+    (frozenset({"observation_space", "action_space", "model_config"}), "module"),
+)
+_FIXES = MappingProxyType(
+    {
+        "learner": "name a policy in it, such as learner/p1/policy, or the checkpoint that it belongs to",
+        "training": "name the policy in it, such as learner/p1/policy",
+    }
+)
 
 
 def kind_of(spec: Spec, children: Mapping[str, Any]) -> Kind:
     """What a component is, told by its spec and children (users' classes have any name)."""
     if POLICIES in children:
         return "algorithm"
-    if spec.class_path == CLASS_PATH:
-        return "arrays"
-    if {"module", "observation", "action"} <= spec.config.keys():
-        return "policy"
-    if {"observation_space", "action_space", "model_config"} <= spec.config.keys():
-        return "module"
+    if spec.class_path in _BY_CLASS:
+        return _BY_CLASS[spec.class_path]
+    for fields, kind in _BY_FIELDS:
+        if fields <= spec.config.keys():
+            return kind
     return "container" if children else "component"
 
 
@@ -57,7 +71,7 @@ def lift(snapshot: Snapshot, *, policy_id: str, trust: tuple[str, ...] = ()) -> 
         f"{snapshot.spec.class_path} holds no policy",
         expected="an algorithm, a container of policies, a policy or a module",
         found=f"a component with {', '.join(sorted(snapshot.spec.config)) or 'nothing'} in its spec",
-        fix="name the directory of a policy, or the checkpoint that it belongs to",
+        fix=_FIXES.get(kind, "name the directory of a policy, or the checkpoint that it belongs to"),
     )
 
 

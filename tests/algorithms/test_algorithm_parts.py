@@ -18,9 +18,8 @@ from rlpipe.checkpoint.restore import snapshot_of
 from rlpipe.errors import ConfigError, IdError, SelectionError, SpecError, StateMismatchError, UntrustedClassError
 from rlpipe.snapshot import content_hash
 from rlpipe.snapshot.state import equal
-from tests.algorithms.test_rollback import require_in_step
-from tests.algorithms.test_runner import policy
-from tests.algorithms.whole import TRUST, go, training, whole
+from tests.algorithms.whole import TRUST, go, require_in_step, training, whole
+from tests.algorithms.whole import cartpole_policy as policy
 
 ROOT = Path(__file__).parents[2]
 OPENS = """

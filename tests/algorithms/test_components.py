@@ -11,9 +11,8 @@ from rlpipe.algorithms.runner import EnvRunner
 from rlpipe.algorithms.training_spec import TrainingSpec
 from rlpipe.modules.multi_rl_module import MultiRLModule
 from tests.algorithms import training
-from tests.algorithms.test_runner import policy as cartpole_policy
 from tests.algorithms.training import TRUST, batch, learner, policy, step
-from tests.algorithms.whole import go, whole
+from tests.algorithms.whole import cartpole_policy, go, whole
 from tests.conformance.component_suite import Case, ComponentSuite
 
 

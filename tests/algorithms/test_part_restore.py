@@ -10,9 +10,8 @@ from rlpipe.algorithms.algorithm import Algorithm
 from rlpipe.algorithms.learner import Learner
 from rlpipe.errors import SelectionError, SpecError, StateMismatchError
 from rlpipe.snapshot.state import arrays, entries, equal
-from tests.algorithms.test_rollback import require_in_step
 from tests.algorithms.training import TRUST, policy, step
-from tests.algorithms.whole import go, training, whole
+from tests.algorithms.whole import go, require_in_step, training, whole
 
 ENCODER = ("encoder/*",)
 

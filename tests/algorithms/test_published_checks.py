@@ -18,8 +18,8 @@ from rlpipe.modules.multi_rl_module import MultiRLModule, MultiRLModuleSpec
 from rlpipe.modules.torch.rl_module import RLModule
 from rlpipe.policies.policy import Policy
 from rlpipe.snapshot.state import equal
-from tests.algorithms.test_runner import policy
 from tests.algorithms.whole import TRUST, go, training, whole
+from tests.algorithms.whole import cartpole_policy as policy
 from tests.modules.networks import Remembering, Shared, Trunk
 
 ROOT = Path(__file__).parents[2]

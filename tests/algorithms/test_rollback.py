@@ -13,7 +13,7 @@ from rlpipe.algorithms.algorithm import Algorithm
 from rlpipe.checkpoint.reader import read_checkpoint
 from rlpipe.checkpoint.restore import restore_into
 from rlpipe.snapshot.state import equal
-from tests.algorithms.whole import go, whole
+from tests.algorithms.whole import go, require_in_step, whole
 
 
 @dataclass(frozen=True)
@@ -53,18 +53,6 @@ ONE: dict[str, Way] = {
 
 def _module(state: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in state["policies"]["p1"].items() if name != "observation"}
-
-
-def require_in_step(made: Algorithm) -> None:
-    assert made.runners is not None
-    assert made.parts.evaluation is not None
-    for name, policy in made.policies.items():
-        acting = policy.get_state(inference_only=True)
-        for runner in (*made.runners.runners, *made.parts.evaluation.runners):
-            assert equal(runner.policies[name].get_state(), acting)
-    assert made.learner is not None
-    for name, policy in made.learner.policies.items():
-        assert policy is made.get_policy(name)
 
 
 @pytest.fixture(name="saved")

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
 import torch
@@ -13,40 +11,13 @@ from rlpipe.algorithms.runner import EnvRunner
 from rlpipe.algorithms.weights import reduced
 from rlpipe.checkpoint.restore import snapshot_of
 from rlpipe.errors import ConfigError, EnvironmentMismatchError, SelectionError, StateMismatchError
-from rlpipe.modules.torch.dqn import DQNModule
-from rlpipe.modules.torch.ppo import PPOModule
-from rlpipe.modules.torch.sac import SACModule
-from rlpipe.policies.observation_stages import Normalize
-from rlpipe.policies.policy import Policy, PolicySpec
 from rlpipe.snapshot import content_hash
 from rlpipe.snapshot.state import arrays, equal
-from tests.algorithms.training import SMALL
-
-FAMILIES: dict[str, tuple[Any, str]] = {
-    "ppo": (PPOModule, "CartPole-v1"),
-    "ppo_box": (PPOModule, "Pendulum-v1"),
-    "dqn": (DQNModule, "CartPole-v1"),
-    "sac": (SACModule, "Pendulum-v1"),
-}
-
-
-def policy(name: str = "ppo", *, normalised: bool = False, seed: int = 0, **options: Any) -> Policy:
-    kind, env_id = FAMILIES[name]
-    env = gymnasium.make(env_id)
-    torch.manual_seed(seed)
-    if kind is PPOModule:
-        options.setdefault("model_config", SMALL)
-    spec = PolicySpec.default(kind, env.observation_space, env.action_space, **options)
-    env.close()
-    if normalised:
-        stages = (*spec.observation, Normalize("var_eps", 1e-8, 10.0))
-        module = replace(spec.module, observation_space=stages[-1].output_space(spec.module.observation_space))
-        spec = replace(spec, module=module, observation=stages)
-    return spec.build()
+from tests.algorithms.whole import FAMILIES, cartpole_policy
 
 
 def runner(name: str = "ppo", *, normalised: bool = False, **more: Any) -> EnvRunner:
-    return EnvRunner({"p0": policy(name, normalised=normalised)}, env=FAMILIES[name][1], **more)
+    return EnvRunner({"p0": cartpole_policy(name, normalised=normalised)}, env=FAMILIES[name][1], **more)
 
 
 def same(one: Any, other: Any) -> bool:
@@ -79,7 +50,7 @@ def test_steps_follow_on_each_other_and_none_joins_two_episodes() -> None:
 
 
 def test_a_runner_holds_copies_of_what_acts() -> None:
-    source = policy()
+    source = cartpole_policy()
     made = EnvRunner({"p0": source}, env="CartPole-v1")
     copy = made.policies["p0"]
     assert copy.module.inference_only
@@ -90,7 +61,7 @@ def test_a_runner_holds_copies_of_what_acts() -> None:
 
 
 def test_making_a_runner_draws_nothing() -> None:
-    source = policy()
+    source = cartpole_policy()
     before = torch.get_rng_state()
     EnvRunner({"p0": source}, env="CartPole-v1")
     assert torch.equal(before, torch.get_rng_state())
@@ -140,7 +111,7 @@ def test_evaluation_is_repeatable_and_leaves_sampling_alone() -> None:
 
 
 def test_agents_are_mapped_to_policies() -> None:
-    policies = {"p0": policy(), "p1": policy("dqn")}
+    policies = {"p0": cartpole_policy(), "p1": cartpole_policy("dqn")}
     made = EnvRunner(policies, env="CartPole-v1", num_envs=3, policy_mapping_fn={"1": "p1", "*": "p0"})
     found = made.sample(30)
     assert sorted(found) == ["p0", "p1"]
@@ -154,7 +125,7 @@ def test_agents_are_mapped_to_policies() -> None:
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_weights_arrive_reduced_and_measured(name: str) -> None:
-    source = policy(name)
+    source = cartpole_policy(name)
     made = EnvRunner({"p0": source}, env=FAMILIES[name][1])
     with torch.no_grad():
         for parameter in source.module.parameters():
@@ -171,7 +142,7 @@ def test_weights_arrive_reduced_and_measured(name: str) -> None:
 def test_other_weights_change_nothing() -> None:
     made = runner()
     before = made.policies["p0"].get_state()
-    wide = policy(model_config={})
+    wide = cartpole_policy(model_config={})
     with pytest.raises(StateMismatchError):
         made.set_weights({"p0": reduced(wide)[0]})
     with pytest.raises(SelectionError):
@@ -186,10 +157,10 @@ def test_wrong_numbers_and_environments_are_told_at_once() -> None:
         runner().sample(0)
     with pytest.raises(ConfigError):
         runner().evaluate(0)
-    lost = EnvRunner({"p0": policy()}, env="CartPoll-v1")
+    lost = EnvRunner({"p0": cartpole_policy()}, env="CartPoll-v1")
     with pytest.raises(ConfigError, match="CartPole-v1"):
         lost.sample(1)
-    other = EnvRunner({"p0": policy()}, env="Pendulum-v1")
+    other = EnvRunner({"p0": cartpole_policy()}, env="Pendulum-v1")
     with pytest.raises(EnvironmentMismatchError):
         other.sample(1)
     with pytest.raises(EnvironmentMismatchError):

@@ -21,8 +21,7 @@ from rlpipe.pipeline.settings import (
 )
 from rlpipe.snapshot.snapshot import Snapshot
 from rlpipe.snapshot.state import entries, equal
-from tests.algorithms.test_rollback import require_in_step
-from tests.algorithms.whole import TRUST, go, whole
+from tests.algorithms.whole import TRUST, go, require_in_step, whole
 from tests.pipeline.checkpoints import Runner
 
 
@@ -201,3 +200,17 @@ def test_other_shapes_by_the_setting(run_task: Runner, trained: Path, tmp_path: 
     report = run_task("subset_restore", restore=RestoreSettings(on_shape="copy_overlap"), **given)
     assert any("copied as far as both reach" in note for note in report.notes)
     Algorithm.from_checkpoint(tmp_path / "out", trust=TRUST)
+
+
+def test_components_say_what_they_are_and_which_hold_no_policy_of_their_own(run_task: Runner, trained: Path) -> None:
+    kinds = {
+        part["path"]: part["kind"]
+        for part in run_task("info", source=SourceSettings(path=str(trained / "a"))).to_json()["components"]
+    }
+    assert (kinds["learner"], kinds["learner/p1"], kinds["learner/p1/policy"]) == ("learner", "training", "policy")
+    for name in ("learner", "learner/p1"):
+        with pytest.raises(SpecError, match="holds no policy") as caught:
+            run_task("restore", source=SourceSettings(path=str(trained / "a" / name)))
+        assert "policy" in caught.value.fix
+    report = run_task("restore", source=SourceSettings(path=str(trained / "a/learner/p1/policy")))
+    assert report.to_json()["policies"][0]["policy_id"] == "policy"
