@@ -82,7 +82,7 @@ class Producer:
             snapshot = read_checkpoint(job.policy)
             recorded = _recorded(snapshot, job.recorded)
             preparation = prepare(snapshot, recorded=recorded, trust=job.trust, options=job.graph)
-            vectors = golden(preparation.truth, preparation.golden_rows)
+            vectors = preparation.graph.golden or golden(preparation.truth, preparation.golden_rows)
             self._kept = (job.policy, job.graph), Subject(snapshot, preparation, vectors)
         return self._kept[1]
 
