@@ -20,8 +20,8 @@ Tensor = torch.Tensor
 Runner = Callable[[Mapping[str, Array]], Mapping[str, Array]]
 
 
-def put(name: str, dtype: str, *shape: int, distribution: Any = "") -> TensorSpec:
-    return TensorSpec(name=name, dtype=dtype, shape=shape, distribution=distribution)
+def put(name: str, dtype: str, *shape: int, distribution: Any = "", memory: str = "") -> TensorSpec:
+    return TensorSpec(name=name, dtype=dtype, shape=shape, distribution=distribution, memory=memory)
 
 
 def enlarge(module: nn.Module) -> None:
@@ -206,7 +206,7 @@ class Step:
         return export_graph(self.module, self.signature, self.draw(64))
 
     def reference(self) -> Reference:
-        return reference(self.compute, Observations(self.draw(300), {"samples": 300}))
+        return reference(self.compute, Observations(self.draw(300), {"samples": 300}, self.signature))
 
     def played(self, runner: Runner, given: Mapping[str, Array]) -> dict[str, Array]:
         """Output name -> (T, B, *shape), the memory handed on from step to step; `given` holds (T, B, *shape)."""
@@ -239,8 +239,9 @@ START = put("episode_start", "bool")
 
 def remembers(layers: int = 2, hidden: int = 8, width: int = 5) -> Step:
     torch.manual_seed(0)
-    memory = [put(f"state.{index}", "float32", layers, hidden) for index in range(2)]
-    following = [put(f"state.{index}.next", "float32", layers, hidden) for index in range(2)]
+    names = ("actor/c", "actor/h")
+    memory = [put(f"state.{index}", "float32", layers, hidden, memory=name) for index, name in enumerate(names)]
+    following = [put(f"state.{index}.next", "float32", layers, hidden, memory=name) for index, name in enumerate(names)]
     inputs = (put("obs", "float32", width), *memory, START)
     outputs = (put("action", "float32", 3), *following)
     return Step(Remembers(layers, hidden, width).eval(), Signature(inputs=inputs, outputs=outputs))
@@ -248,8 +249,9 @@ def remembers(layers: int = 2, hidden: int = 8, width: int = 5) -> Step:
 
 def gated(layers: int = 1, hidden: int = 7, width: int = 5) -> Step:
     torch.manual_seed(1)
-    inputs = (put("obs", "float32", width), put("state.0", "float32", layers, hidden), START)
-    outputs = (put("action", "int64"), put("state.0.next", "float32", layers, hidden), put("logits", "float32", 4))
+    memory, following = (put(f"state.0{end}", "float32", layers, hidden, memory="actor/h") for end in ("", ".next"))
+    inputs = (put("obs", "float32", width), memory, START)
+    outputs = (put("action", "int64"), following, put("logits", "float32", 4))
     module = Gated(layers, hidden, width).eval()
     return Step(module, Signature(inputs=(*inputs, put("action_mask", "bool", 4)), outputs=outputs))
 

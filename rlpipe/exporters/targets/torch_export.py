@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import io
 import json
 import zipfile
@@ -68,7 +67,7 @@ def export(graph: ExportGraph, path: Path, options: Options, essentials: Mapping
     }
     text = json.dumps({**names, "essentials": dict(essentials)}, sort_keys=True)
     file = io.BytesIO()  # given a path, torch would write the path's stem into the archive
-    torch.export.save(_without_idle_tensors(graph.program), file, extra_files={"rlpipe.json": text})
+    torch.export.save(graph.program, file, extra_files={"rlpipe.json": text})
     path.write_bytes(file.getvalue())
 
 
@@ -106,39 +105,6 @@ def load(path: str) -> Step:
         return {name: output.numpy().copy() for name, output in zip(names["outputs"], outputs, strict=True)}
 
     return step
-
-
-def _without_idle_tensors(program: Any) -> Any:
-    """The program without the parameters and buffers that nothing reads; torch keeps those of the whole module."""
-    from torch.export import ExportedProgram
-    from torch.export.graph_signature import ExportGraphSignature
-
-    idle = {node.name for node in program.graph.nodes if node.op == "placeholder" and not node.users}
-    specs = program.graph_signature.input_specs
-    dropped = {spec.arg.name: spec.target for spec in specs if spec.target is not None and spec.arg.name in idle}
-    if not dropped:
-        return program
-    module = copy.deepcopy(program.graph_module)
-    for node in list(module.graph.nodes):
-        if node.name in dropped:
-            module.graph.erase_node(node)
-    module.recompile()
-    targets = set(dropped.values())
-    kept = [spec.target for spec in specs if spec.target is not None and spec.target not in targets]
-    used = {name[:end] for name in kept for end in range(len(name)) if name[end] == "."}
-    return ExportedProgram(
-        root=module,
-        graph=module.graph,
-        graph_signature=ExportGraphSignature(
-            input_specs=[spec for spec in specs if spec.arg.name not in dropped],
-            output_specs=program.graph_signature.output_specs,
-        ),
-        state_dict={name: tensor for name, tensor in program.state_dict.items() if name not in targets},
-        range_constraints=program.range_constraints,
-        module_call_graph=[entry for entry in program.module_call_graph if not entry.fqn or entry.fqn in used],
-        example_inputs=None,
-        constants={name: value for name, value in program.constants.items() if name not in targets},
-    )
 
 
 def _require_symbolic_batch(graph: ExportGraph) -> None:
