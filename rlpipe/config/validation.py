@@ -207,7 +207,7 @@ def _graph(node: Node, findings: Findings) -> GraphOptions:
     outputs: Any = choices("export.outputs", wanted, findings, among=EXTRAS, of="outputs") or ()
     component = text("export.component", node.get("component"), findings)
     try:
-        return GraphOptions(mode=mode, action=action, outputs=outputs, component=component)  # type: ignore[arg-type]
+        return GraphOptions(mode=mode, action=action, outputs=outputs, component=component)
     except RlpipeError as error:
         if mode and action:
             findings.add_error(error, key="export.component" if component else error.subject)

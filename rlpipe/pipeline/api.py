@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from rlpipe.errors import ConfigError, closest, listed
@@ -17,6 +18,7 @@ from rlpipe.pipeline.settings import (
     SelectSettings,
     SourceSettings,
 )
+from rlpipe.policies.graph_options import GraphOptions
 from rlpipe.snapshot.ids import validate_policy_id
 from rlpipe.snapshot.snapshot import ROLES, Role
 from rlpipe.snapshot.texts import require_texts
@@ -133,6 +135,7 @@ def export(  # noqa: PLR0913 - each setting of the task by its name
     jobs: int = 1,
     require: Sequence[str] | None = None,
     labels: Labels | None = None,
+    graph: GraphOptions | None = None,
     normalizer: str = "auto",
     policy_id: str | None = None,
     trust: Sequence[str] = (),
@@ -148,6 +151,7 @@ def export(  # noqa: PLR0913 - each setting of the task by its name
         jobs: How many exports run at a time.
         require: The targets that decide whether the report is ``ok``; None: all of them.
         labels: Names of elements and free metadata, for whoever deploys the artifacts.
+        graph: What of each policy is exported; None: its deterministic actions.
         normalizer: See `save`.
         policy_id: See `save`.
         trust: See `save`.
@@ -161,7 +165,7 @@ def export(  # noqa: PLR0913 - each setting of the task by its name
         task="export",
         source=_source(source, normalizer, policy_id),
         select=_select(policy_ids, None),
-        export=_export(_targets(targets), jobs, require),
+        export=replace(_export(_targets(targets), jobs, require), graph=graph or GraphOptions()),
         labels=_labels(labels),
         artifact_path=os.fspath(path),
         env=env,

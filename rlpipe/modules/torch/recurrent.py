@@ -129,6 +129,9 @@ class GRUCells(Cells):
         return out, {"h": h}
 
 
+CellsKind: TypeAlias = type[LSTMCells] | type[GRUCells]
+
+
 class RecurrentEncoder(nn.Module):
     """A recurrent network, with an encoder before it and one behind it where asked for.
 
@@ -226,7 +229,7 @@ class LSTM:
     after: MLP | None = None
 
     type: ClassVar[str] = "lstm"
-    cells: ClassVar[type[Cells]] = LSTMCells
+    cells: ClassVar[CellsKind] = LSTMCells
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -266,4 +269,4 @@ class GRU(LSTM):
     """A GRU, with the fields of a LSTM. Its memory is `h`, (num_layers, hidden_size)."""
 
     type: ClassVar[str] = "gru"
-    cells: ClassVar[type[Cells]] = GRUCells
+    cells: ClassVar[CellsKind] = GRUCells
