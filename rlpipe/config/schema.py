@@ -71,6 +71,7 @@ class CheckpointConfig:
     keep_every: int | None = None
     keep_best: int = 1
     goal: Any = "max"
+    native_models: Any = None
 
 
 @dataclass

@@ -12,8 +12,9 @@ from rlpipe.checkpoint.choose import Goal
 from rlpipe.checkpoint.retention import Retention
 from rlpipe.config.findings import Findings
 from rlpipe.config.source_hints import read_hints
-from rlpipe.config.values import checked_id, choice, described, integer, text
+from rlpipe.config.values import checked_id, choice, choices, described, integer, text
 from rlpipe.errors import closest
+from rlpipe.exporters.target import target_ids
 from rlpipe.importers.importer import ids as importer_ids
 from rlpipe.pipeline.settings import ASSEMBLE, AUTO, SHOW, CheckpointSettings, SourceSettings, VerifySettings
 from rlpipe.snapshot.ids import validate_policy_id
@@ -61,6 +62,10 @@ def read_checkpoint(node: Node, findings: Findings) -> CheckpointSettings:
         step=_number("checkpoint.step", node["step"], findings, least=0),
         score=_score(node["score"], findings),
         retention=_retention(node, findings),
+        native_models=choices(
+            "checkpoint.native_models", node["native_models"], findings, among=target_ids(), of="targets"
+        )
+        or (),
     )
 
 

@@ -93,6 +93,7 @@ class CheckpointSettings:
         step: Where in a training it was made; recorded in it.
         score: How good it is; recorded in it.
         retention: Which older checkpoints beside it go once it is there.
+        native_models: Targets; artifacts of each policy go along, below ``policies/<id>/model/``.
     """
 
     backend: str = "hdf5"
@@ -102,6 +103,7 @@ class CheckpointSettings:
     step: int | None = None
     score: float | None = None
     retention: Retention = field(default_factory=Retention)
+    native_models: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

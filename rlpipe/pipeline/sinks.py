@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,6 +18,7 @@ from rlpipe.checkpoint.retention import apply_retention
 from rlpipe.checkpoint.writer import write_checkpoint
 from rlpipe.pipeline import tables
 from rlpipe.pipeline.inspect import ComponentFacts, facts_of_checkpoint
+from rlpipe.pipeline.native_models import NativeModels, native_models
 from rlpipe.pipeline.provenance import provenance
 from rlpipe.pipeline.settings import CheckpointSettings, RunSettings
 from rlpipe.snapshot.selection import Selection
@@ -36,7 +38,8 @@ class WrittenCheckpoint:
         identical: Policies whose weights are the same.
         removed: Older checkpoints that the retention let go.
         notes: What is worth a word about it.
-        warnings: What the retention could not remove.
+        warnings: What the retention could not remove, and which policies have no artifacts in it.
+        native: The artifacts in it.
     """
 
     path: str
@@ -48,6 +51,7 @@ class WrittenCheckpoint:
     removed: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    native: NativeModels = field(default_factory=NativeModels)
 
     def policies(self) -> tuple[ComponentFacts, ...]:
         """The policies in it."""
@@ -63,6 +67,7 @@ class WrittenCheckpoint:
             "policies": {facts.name: _policy_json(facts) for facts in self.policies()},
             "identical": [list(group) for group in self.identical],
             "removed": list(self.removed),
+            **({"native_models": found} if (found := self.native.to_json()) else {}),
         }
 
     def tables(self) -> Sequence[RenderableType]:
@@ -79,10 +84,15 @@ class WrittenCheckpoint:
             for facts in self.policies()
         ]
         columns = ("policy", "module", "inference", "training", "file", "fingerprint")
+        models = [
+            tables.line(f"{policy_id}: {', '.join(f'{target} {status}' for target, status in found.items())}")
+            for policy_id, found in self.native.statuses.items()
+        ]
         return (
             tables.line(f"written: {self.path} ({self.backend}, {tables.size(self.nbytes)})"),
             "",
             tables.table(*columns, rows=rows, right=("inference", "training", "file")),
+            *(["", tables.line("native models", style="bold"), *models] if models else []),
         )
 
 
@@ -95,14 +105,18 @@ def write(tree: Snapshot, settings: RunSettings) -> WrittenCheckpoint:
     """
     path = place_of(settings.checkpoint.path) if settings.checkpoint.path else new_path(settings)
     checkpoint = settings.checkpoint
-    write_checkpoint(
-        tree,
-        path,
-        backend=checkpoint.backend,
-        if_exists=checkpoint.if_exists,
-        durability=checkpoint.durability,
-        provenance={**provenance(settings), **_made_at(checkpoint)},
-    )
+    # What is there is not written over, so nothing needs to be exported for it.
+    refused = checkpoint.if_exists == "error" and checkpoint.native_models and path.exists()
+    with native_models(tree, settings) if not refused else nullcontext(NativeModels()) as native:
+        write_checkpoint(
+            tree,
+            path,
+            backend=checkpoint.backend,
+            if_exists=checkpoint.if_exists,
+            durability=checkpoint.durability,
+            provenance={**provenance(settings), **_made_at(checkpoint)},
+            attachments=native.attachments,
+        )
     root = inspect_checkpoint(path)
     gone = apply_retention(path, checkpoint.retention)
     return WrittenCheckpoint(
@@ -114,7 +128,11 @@ def write(tree: Snapshot, settings: RunSettings) -> WrittenCheckpoint:
         identical=identical_policies(root),
         removed=tuple(each.as_posix() for each in gone.removed),
         notes=(*identical_notes(root), *(f"removed the older checkpoint {each}" for each in gone.removed)),
-        warnings=tuple(f"the older checkpoint {each} could not be removed: {why}" for each, why in gone.failed),
+        warnings=(
+            *native.warnings,
+            *(f"the older checkpoint {each} could not be removed: {why}" for each, why in gone.failed),
+        ),
+        native=native,
     )
 
 
