@@ -211,8 +211,8 @@ def _require_contained(artifact: Artifact, file: Path) -> None:
     for size in BATCHES:
         rng = np.random.default_rng(size)
         observations = artifact.observation_space.sample(size, rng)
-        drawn = {spec.name: noise(spec, size, rng) for spec in artifact.signature.of_kind("noise")}
-        actions = artifact.step(observations, **drawn).actions
+        drawn = next((noise(spec, size, rng) for spec in artifact.signature.of_kind("noise")), None)
+        actions = artifact.step(observations, noise=drawn).actions
         if not artifact.action_space.contains(actions):
             raise ArtifactError(
                 f"{file} gives actions that are not in the action space",
