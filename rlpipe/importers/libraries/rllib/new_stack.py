@@ -21,6 +21,7 @@ from rlpipe.importers.libraries.rllib.networks import Network, actor_critic, q_n
 from rlpipe.importers.libraries.rllib.observing import observe
 from rlpipe.importers.libraries.rllib.parts import Origin, Parts, features_of
 from rlpipe.importers.libraries.rllib.settings import Shape, activations_of
+from rlpipe.importers.libraries.rllib.training import Training
 from rlpipe.importers.libraries.rllib.weights import Tensors
 from rlpipe.importers.restricted.values import Name, Record
 from rlpipe.policies.stages import prepared_space
@@ -43,7 +44,7 @@ _ALONE = (
 
 
 def read_module(
-    folder: Path, policy_id: str, connectors: Connectors | None, *, agent: str | None, steps: int | None
+    folder: Path, policy_id: str, connectors: Connectors | None, training: Training, *, agent: str | None
 ) -> ImportedFile:
     """The policy of the module in a directory.
 
@@ -51,8 +52,8 @@ def read_module(
         folder: The directory of the module; no other is opened but that of its connectors.
         policy_id: How messages name it.
         connectors: What stands around it, or None if that is not known.
+        training: What is known of its training.
         agent: The agent that it plays, where that was said.
-        steps: Steps that it was trained for, or None if that is not known.
 
     Raises:
         ForeignFormatError: It is no module of a kind that is supported; says which it is.
@@ -87,7 +88,8 @@ def read_module(
             state=required_state(folder, MODULE_STATE)[0],
             algorithm=constructor.class_name,
             version=version if isinstance(version, str) else "unknown",
-            steps=steps,
+            steps=training.steps,
+            env=training.env,
         ),
         observing=observing,
         action_space=action_space,
