@@ -36,10 +36,11 @@ so that programs need not read text.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 from typing import ClassVar
 
 _SHOWN = 10
+_ALIKE = 0.6
 
 
 class RlpipeError(Exception):
@@ -78,6 +79,13 @@ def listed(findings: Iterable[str]) -> str:
 def closest(name: str, known: Iterable[str]) -> tuple[str, ...]:
     """At most three known names that look like `name`, the nearest first."""
     return tuple(get_close_matches(name, sorted(known), n=3, cutoff=0.5))
+
+
+def _may_mean(given: str, name: str) -> bool:
+    """Whether a name may be meant: what follows the last "/" is alike too, so that policies/p9 is not policies/p1."""
+    above, _, last = given.rpartition("/")
+    other, _, found = name.rpartition("/")
+    return above != other or SequenceMatcher(None, last, found).ratio() >= _ALIKE
 
 
 class ConfigError(RlpipeError, ValueError):
@@ -197,13 +205,13 @@ class SelectionError(RlpipeError, LookupError):
 
     Attributes:
         pattern: The pattern as given.
-        closest: Names that look like it, the nearest first.
+        closest: Names that it may stand for by mistake, the nearest first.
     """
 
     def __init__(self, subject: str, *, pattern: str, known: Iterable[str] = ()) -> None:
         names = sorted(known)
         self.pattern = pattern
-        self.closest = closest(pattern, names)
+        self.closest = tuple(each for each in closest(pattern, names) if _may_mean(pattern, each))
         near = f"did you mean {' or '.join(self.closest)}?" if self.closest else "choose one of the names that exist"
         super().__init__(subject, expected=f"one of {listed(names)}" if names else "", found=repr(pattern), fix=near)
 

@@ -80,7 +80,7 @@ def test_a_network_of_ones_own_needs_no_plus(composed: Composer) -> None:
     words = ["module.model_config.class=mine.Net", "module.model_config.output=q", "env=CartPole-v1"]
     settings = read_settings(composed("task=save", "module=torch_module", *words))
     module = settings.algorithm.policies["p0"].module
-    assert module.model_config == {"class": "mine.Net", "kwargs": {}, "output": "q"}
+    assert module.model_config == {"class": "mine.Net", "kwargs": {}, "output": "q", "parts": False}
     assert settings.trust == ("mine.Net",)
 
 

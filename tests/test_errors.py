@@ -48,3 +48,25 @@ def test_the_parts_are_attributes_and_lines() -> None:
 
 def test_long_lists_are_sorted_and_capped_with_a_count() -> None:
     assert listed(f"k{index:02}" for index in reversed(range(25))).endswith("k09 and 15 more")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "known", "closest"),
+    [
+        ("pp1", ("p0", "p1", "p2"), ("p1",)),
+        ("policies/pp1", ("policies/p0", "policies/p1"), ("policies/p1",)),
+        ("policy/p1", ("policies", "policies/p1"), ("policies/p1", "policies")),
+        ("enc/wieght", ("enc/weight", "enc/bias"), ("enc/weight",)),
+        ("default_polcy", ("default_policy", "main"), ("default_policy",)),
+        ("p9", ("p0", "p1", "p2"), ()),
+        ("policies/p9", ("policies/p0", "policies/p1"), ()),
+        ("policies/main_v4", ("policies/main_v3", "policies/p0"), ("policies/main_v3",)),
+        ("policies/zz", ("policies/p0", "policies/main"), ()),
+    ],
+)
+def test_only_names_that_may_be_meant_are_suggested(
+    pattern: str, known: tuple[str, ...], closest: tuple[str, ...]
+) -> None:
+    error = errors.SelectionError("nothing", pattern=pattern, known=known)
+    assert error.closest == closest
+    assert ("did you mean" in str(error)) == bool(closest)

@@ -9,10 +9,10 @@ directory, where nothing else lies there, this gives the same:
 
     find * -type f | LC_ALL=C sort | xargs -d '\n' sha256sum | sha256sum
 
-Files are the manifests and the array files that they list; what else lies there does not count. Line endings of
-manifests count as those of Unix. So copies of one checkpoint agree, wherever they lie, whatever their directory is
-called, and after git rewrote line endings. Two saves do not agree, even of equal policies: the time of the save is
-part of the root's manifest. What compares policies is `content_hash` and `inference_hash`.
+Files are the manifests, and the array files and attachments that they list; what else lies there does not count. Line
+endings of manifests count as those of Unix. So copies of one checkpoint agree, wherever they lie, whatever their
+directory is called, and after git rewrote line endings. Two saves do not agree, even of equal policies: the time of the
+save is part of the root's manifest. What compares policies is `content_hash` and `inference_hash`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from pathlib import Path
 
 from rlpipe.checkpoint.component import Component, open_tree
 from rlpipe.checkpoint.format import MANIFEST_NAME
-from rlpipe.checkpoint.manifest import seal
 from rlpipe.checkpoint.steady import steadily
 from rlpipe.errors import ConfigError, IntegrityError
 from rlpipe.snapshot.snapshot import below
@@ -43,7 +42,7 @@ def sha256_of(path: str | os.PathLike[str]) -> str:
         CheckpointNotFoundError: There is no checkpoint at the path.
         ManifestError: A manifest breaks the format.
         FormatVersionError: It was written by a newer rlpipe.
-        IntegrityError: A listed component or array file is missing, or cannot be read.
+        IntegrityError: A listed component or file is missing, or cannot be read.
     """
     return steadily(Path(path), _sha256)
 
@@ -68,10 +67,10 @@ def require_sha256(value: str) -> str:
 def _files(root: Component) -> Iterator[tuple[str, str]]:
     """Path of each file from the root, and its SHA-256."""
     for each in root.walk():
-        text, _ = seal(each.manifest.text())
-        yield below(each.path, MANIFEST_NAME), hashlib.sha256(text.encode()).hexdigest()
-        if each.manifest.table.file is not None:
-            name = each.manifest.table.file.name
+        text = Path(each.directory, MANIFEST_NAME).read_bytes().replace(b"\r\n", b"\n")
+        yield below(each.path, MANIFEST_NAME), hashlib.sha256(text).hexdigest()
+        file = each.manifest.table.file
+        for name in [*each.manifest.attachments, *([] if file is None else [file.name])]:
             yield below(each.path, name), _hash(Path(each.directory, name))
 
 
@@ -83,5 +82,5 @@ def _hash(path: Path) -> str:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
         raise IntegrityError(
-            f"{path} is damaged", expected="the array file that its manifest lists", found=str(error)
+            f"{path} is damaged", expected="the file that its manifest lists", found=str(error)
         ) from error

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 from rlpipe.checkpoint.classes import class_path_of, resolve_class
-from rlpipe.checkpoint.fit import require_fit
+from rlpipe.checkpoint.fit import require_fit, require_whole_ties
 from rlpipe.checkpoint.format import FORMAT, VERSION
 from rlpipe.checkpoint.nested_state import nested_state, patch_of
 from rlpipe.checkpoint.reader import When, read_checkpoint, read_manifest
@@ -65,9 +65,11 @@ class Checkpointable(Restorable):
         Raises:
             StateMismatchError: Missing, unexpected and mismatched entries, all of them. RLlib ignores some.
             UnsupportedStateError: The state holds what no checkpoint can hold.
+            TieError: Components that the state does not name share arrays with those that it names.
         """
         live = snapshot_of(self)
         patch = patch_of(live, state)
+        require_whole_ties(live, patch.found)
         put(self, live, patch.expected, patch.found)
 
     def get_ctor_args_and_kwargs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -122,9 +124,17 @@ class Checkpointable(Restorable):
             CheckpointError: There is no checkpoint, or it is damaged.
             SpecError: It is of something else, or there is no such component.
             StateMismatchError: Missing, unexpected and mismatched entries, all of them.
+            TieError: Other components share arrays with this one, which would change unseen.
         """
         target = object_at(self, component or "")
-        return steadily(Path(path), lambda directory: restore_into(target, read_checkpoint(directory, arrays="later")))
+
+        def restore(directory: Path) -> RestoreReport:
+            found = read_checkpoint(directory, arrays="later")
+            if component:
+                require_whole_ties(snapshot_of(self), found, at=component)
+            return restore_into(target, found)
+
+        return steadily(Path(path), restore)
 
     @classmethod
     def from_checkpoint(cls, path: str | os.PathLike[str], *, device: str = "cpu", trust: tuple[str, ...] = ()) -> Self:

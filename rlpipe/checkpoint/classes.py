@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
-from types import MappingProxyType
 from typing import TypeVar
 
 from rlpipe.errors import SpecError, UntrustedClassError
+from rlpipe.snapshot.moved import name_of_today
 
 Base = TypeVar("Base")
-
-MOVED: Mapping[str, str] = MappingProxyType({})
-"""Old dotted path -> new one, for every class that has ever been renamed or moved; nothing is ever taken out."""
 
 ENTRY_POINTS = "rlpipe.classes"
 """Installed packages vouch for classes under this group; a value is a module or a class, `package.module:Class`."""
@@ -55,7 +51,7 @@ def resolve_class(path: str, base: type[Base], *, trust: tuple[str, ...] = (), w
         UntrustedClassError: Nobody vouched for the path; nothing was imported.
         SpecError: There is no such class, or it is no subclass of `base`.
     """
-    path = MOVED.get(path, path)
+    path = name_of_today(path)
     patterns = (_OWN, *trust, *_installed())
     if not _is_trusted(path, patterns):
         raise UntrustedClassError(path, trusted=patterns, where=where)

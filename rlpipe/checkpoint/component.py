@@ -5,16 +5,24 @@ from __future__ import annotations
 import logging
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rlpipe.checkpoint.attachments import FOLDER
 from rlpipe.checkpoint.directory import locate
 from rlpipe.checkpoint.format import MANIFEST_NAME, MAX_MANIFEST_SIZE
 from rlpipe.checkpoint.litter import is_litter
 from rlpipe.checkpoint.manifest import Manifest
 from rlpipe.checkpoint.manifest_parser import parse_manifest
-from rlpipe.errors import CheckpointNotFoundError, IntegrityError, ManifestError, listed
+from rlpipe.errors import (
+    CheckpointError,
+    CheckpointExistsError,
+    CheckpointNotFoundError,
+    IntegrityError,
+    ManifestError,
+    listed,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -161,12 +169,13 @@ def _read(file: str) -> bytes:
 
 def unlisted(directory: str, manifest: Manifest) -> list[str]:
     """Names of directories that look like components and that the manifest does not list."""
+    known = {*manifest.children, FOLDER} if manifest.attachments else manifest.children.keys()
     # Most file systems count a directory's links: its own two, and one from each directory in it. Asking that is ten
     # times as fast as listing it, and most components hold no others.
-    if os.stat(directory).st_nlink == 2 + len(manifest.children):  # noqa: PTH116
+    if os.stat(directory).st_nlink == 2 + len(known):  # noqa: PTH116
         return []
     with os.scandir(directory) as found:
-        names = sorted(each.name for each in found if each.name not in manifest.children and _is_directory(each))
+        names = sorted(each.name for each in found if each.name not in known and _is_directory(each))
     return [name for name in names if not is_litter(Path(name)) and Path(directory, name, MANIFEST_NAME).is_file()]
 
 
@@ -175,6 +184,32 @@ def _is_directory(entry: os.DirEntry[str]) -> bool:
         return entry.is_dir()
     except OSError:  # a link that leads to itself
         return False
+
+
+def refuse_part_of_another(path: Path) -> None:
+    """Check that no checkpoint around a path lists what is there, as another one in its place would damage it.
+
+    Raises:
+        CheckpointExistsError: One does; the outermost is named.
+    """
+    target = outermost = Path(os.path.realpath(path))
+    while (outermost.parent / MANIFEST_NAME).is_file() and outermost.name in _listed_in(outermost.parent):
+        outermost = outermost.parent
+    if outermost != target:
+        raise CheckpointExistsError(
+            f"{path} is a part of another checkpoint, which would be damaged",
+            expected="a path outside of it",
+            found=f"{target.relative_to(outermost).as_posix()}, a component that {outermost} lists",
+            fix="write elsewhere; task=subset_restore puts a policy into a copy of a checkpoint",
+        )
+
+
+def _listed_in(directory: Path) -> Collection[str]:
+    """Names of the components that a directory's manifest lists, if it can be read."""
+    try:
+        return open_manifest(directory)[0].children.keys()
+    except CheckpointError:
+        return ()
 
 
 def _not_found(directory: Path) -> CheckpointNotFoundError:

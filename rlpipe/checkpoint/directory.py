@@ -17,6 +17,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import takewhile
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -92,13 +93,13 @@ def list_checkpoints(parent: Path) -> list[Path]:
 
 def make_directories(path: Path, *, durability: Durability = "fsync") -> None:
     """Make a directory and its parents, and bring each new one to the disk."""
-    missing = [each for each in (path, *path.parents) if not each.exists()]
-    for each in reversed(missing):
+    missing = takewhile(lambda each: not each.exists(), (path, *path.parents))
+    for each in reversed(list(missing)):
         each.mkdir(exist_ok=True)
         sync_directory(each.parent, durability=durability)
 
 
-def sync_directory(path: Path, *, durability: Durability = "fsync") -> None:
+def sync_directory(path: str | os.PathLike[str], *, durability: Durability = "fsync") -> None:
     """Bring a directory's names to the disk, where the system can do that."""
     if durability == "none" or os.name == "nt":
         return

@@ -94,6 +94,32 @@ def require_same_ties(expected: Snapshot, patch: Snapshot, selection: Selection)
         )
 
 
+def require_whole_ties(whole: Snapshot, patch: Snapshot, *, at: str = "") -> None:
+    """Check that a patch has all names, or none, of each array that is one under several names in what it changes.
+
+    Args:
+        whole: What is changed: a live object, or a base.
+        patch: What is put over it.
+        at: Path in `whole` that the patch's own paths start from.
+
+    Raises:
+        TieError: Only some names are in the patch: their partners would change unseen, or be torn away.
+    """
+    replaced = {below(at, key) for key in _all_arrays(patch)}
+    torn = []
+    for group in ties(whole):
+        inside = [key for key in group if key in replaced]
+        if 0 < len(inside) < len(group):
+            torn.append(f"{listed(inside)} with {listed(set(group) - set(inside))}")
+    if torn:
+        raise TieError(
+            f"{whole.spec.class_path} holds arrays under several names, of which only some are restored",
+            expected="all names of a tied array, or none",
+            found="; ".join(torn),
+            fix="restore the partners too; for a base in a file there is select.ties=untie",
+        )
+
+
 def _is_one(group: tuple[str, ...], values: Mapping[str, Array]) -> bool:
     found = [values[key] for key in group if key in values]
     return all(value is found[0] or equal(value, found[0]) for value in found[1:])

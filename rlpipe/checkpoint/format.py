@@ -1,16 +1,43 @@
-"""The name and the version of the format on disk, and the names of its files."""
+"""The format on disk: its name and version, the names of its files, and what version 1 says.
+
+A directory with a `manifest.json` is a component: a whole checkpoint, alone or inside another one. The manifest is JSON
+in ASCII with a field a line, in this order:
+
+    format, version   the two constants below
+    spec              {"class": dotted path, "config": what it computes, "options": how it was built}
+    metadata          plain JSON for people and reports
+    origin            of a root {"created": time in UTC, "provenance": plain JSON}; of any other component null
+    children          {name of a directory in this one: SHA-256 of the manifest there}
+    ties              arrays of different components that are one: [[[component below this one, array key], ...], ...]
+    attachments       {path below this directory: [bytes, xxh3-128]}, files that travel with the component
+    entries           {key: ["inference" or "training", typed JSON]}, the state but for its arrays
+    file              the array file: backend, name, size, xxh3-128 of all bytes in no array (frame), and for each array
+                      [key, dtype, shape, role, offset], sorted by key; null without arrays
+    xxh3              xxh3-128 of the bytes of each array, in the same order
+    content_hash      SHA-256 over what the component is and has learnt (see `rlpipe.snapshot.identity`)
+    inference_hash    the same over what acts
+    manifest_hash     SHA-256 over the text before this field
+
+Keys are names joined with "/", percent-escaped. Typed JSON is described in `rlpipe.snapshot.skeleton`. Arrays lie in
+the file in C order and little endian, at multiples of 64 bytes; two with one offset are one. bfloat16 and float8 are
+stored as unsigned integers of their size. Hashes are in lower-case hex.
+
+Any change to this is a new version. What every version keeps: the name of the file, `format` and `version` as the first
+two fields, `manifest_hash` as the last line but one, and that its SHA-256 is over the text before, with line endings of
+Unix. So an rlpipe of any age tells damage from a newer version.
+"""
 
 from __future__ import annotations
 
 FORMAT = "rlpipe-checkpoint"
 """What every manifest calls itself."""
 
-VERSION = 0
-"""The version written, and the newest one read.
+VERSION = 1
+"""The version written, and the newest one read. Every version from 1 on stays readable for good.
 
-Before you raise it: keep a golden checkpoint of the old version under tests/golden, write a pure migration from the
-old version's JSON to the new one's, and let `parse_manifest` run it. Old checkpoints stay readable for good. Version 0
-is the store before it is final; nothing is promised for it.
+Before you raise it: keep golden checkpoints of the old version (tests/golden), and add what makes the old version's
+JSON the new one's to `rlpipe.checkpoint.migrations`. Version 0 was the store before it was final; the last of its
+several layouts can be read, nothing is promised for it.
 """
 
 MANIFEST_NAME = "manifest.json"

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from rlpipe.checkpoint.attachments import Attachment
 from rlpipe.checkpoint.component import Component, open_tree, unlisted
-from rlpipe.checkpoint.format import VERSION
 from rlpipe.checkpoint.manifest import Manifest
 from rlpipe.checkpoint.steady import steadily
 from rlpipe.snapshot.identity import FINGERPRINT_DIGITS
@@ -47,7 +47,7 @@ class ComponentInfo:
     Attributes:
         path: From the directory that was asked for; "" for itself.
         directory: Where it lies.
-        version: Format version.
+        version: Format version that it was written in.
         spec: What it is.
         arrays: Its arrays, sorted by key; a tied one under each of its keys.
         roles: Entry key -> role, entries without arrays included.
@@ -61,6 +61,7 @@ class ComponentInfo:
         created: Of a root: when it was written, UTC; else None.
         provenance: Of a root: plain JSON about the run that wrote it; else empty.
         notes: What lies there and is not part of it.
+        attachments: Path from the component's directory -> file that travels with it, such as an exported model.
     """
 
     path: str
@@ -79,6 +80,7 @@ class ComponentInfo:
     created: str | None
     provenance: Mapping[str, Json]
     notes: tuple[str, ...]
+    attachments: Mapping[str, Attachment]
 
     @property
     def class_path(self) -> str:
@@ -118,7 +120,7 @@ def _info(component: Component) -> ComponentInfo:
     return ComponentInfo(
         path=component.path,
         directory=Path(component.directory),
-        version=VERSION,
+        version=manifest.version,
         spec=manifest.spec,
         arrays=tuple(_entries(manifest)),
         roles=manifest.roles,
@@ -132,6 +134,7 @@ def _info(component: Component) -> ComponentInfo:
         created=origin.created if origin else None,
         provenance=origin.provenance if origin else {},
         notes=tuple(f"{name} is not listed" for name in unlisted(component.directory, manifest)),
+        attachments=manifest.attachments,
     )
 
 

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from json.encoder import encode_basestring_ascii as json_text
 from typing import Any, NamedTuple
 
 from rlpipe.backends.extents import Extent
 from rlpipe.checkpoint.array_info import ArrayInfo, StoredArray
+from rlpipe.checkpoint.attachments import Attachment
 from rlpipe.checkpoint.format import FORMAT, VERSION
 from rlpipe.checkpoint.strict_json import excess
 from rlpipe.checkpoint.table import Table
@@ -32,7 +33,8 @@ from rlpipe.snapshot.spec import Spec, canonical_json
 from rlpipe.snapshot.state import State
 
 FIELDS = (
-    *("format", "version", "spec", "metadata", "origin", "children", "ties", "entries", "file", "xxh3"),
+    *("format", "version", "spec", "metadata", "origin", "children", "ties", "attachments"),
+    *("entries", "file", "xxh3"),
     *("content_hash", "inference_hash", "manifest_hash"),
 )
 HEADS = tuple(f'{"," if index else "{"}\n"{name}":' for index, name in enumerate(FIELDS))
@@ -93,6 +95,8 @@ class Manifest:
         content_hash: See `rlpipe.snapshot.content_hash`.
         inference_hash: See `rlpipe.snapshot.inference_hash`.
         origin: Of a root; None in a child.
+        attachments: Path from the component's directory -> file that travels with it (see `attachments`).
+        version: The format version that it was written in.
     """
 
     spec: Spec
@@ -105,6 +109,8 @@ class Manifest:
     content_hash: str
     inference_hash: str
     origin: Origin | None = None
+    attachments: Mapping[str, Attachment] = field(default_factory=dict)
+    version: int = VERSION
 
     @cached_property
     def roles(self) -> dict[str, Role]:
@@ -138,18 +144,19 @@ class Manifest:
         return identity_of(self.spec, self.plain, self.table, self.digests, content, inference)
 
     def text(self) -> str:
-        """Its text, the seal left out (see `seal`)."""
-        spec = f'{self.spec.identity()[:-1]},"options":{canonical_json(self.spec.options)}}}'
+        """Its text in the version of today, the seal left out (see `seal`)."""
         entries = (f"{json_text(key)}:{canonical_json(entry)}" for key, entry in sorted(self.plain.items()))
         children = (f"{json_text(name)}:{json_text(digest)}" for name, digest in sorted(self.children.items()))
+        attachments = (f"{json_text(name)}:{canonical_json(each)}" for name, each in sorted(self.attachments.items()))
         values = (
             json_text(FORMAT),
             str(VERSION),
-            spec,
+            canonical_json(self.spec.to_json()),
             canonical_json(self.metadata),
             "null" if self.origin is None else _origin_text(self.origin),
             _lines("{", children, "}"),
             canonical_json(self.ties) if self.ties else "[]",
+            _lines("{", attachments, "}"),
             _lines("{", entries, "}"),
             self.table.text,
             _lines("[", [f'"{digest}"' for digest in self.digests.values()], "]"),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NoReturn, cast
 
+from rlpipe.checkpoint.attachments import parse_attachments
 from rlpipe.checkpoint.format import FORMAT, VERSION
 from rlpipe.checkpoint.manifest import (
     FIELDS,
@@ -18,10 +20,12 @@ from rlpipe.checkpoint.manifest import (
     excess_of,
     table_place,
 )
+from rlpipe.checkpoint.migrations import MIGRATIONS, Migration, migrated
 from rlpipe.checkpoint.strict_json import Json, Strict, scan
-from rlpipe.checkpoint.table import DIGEST_DIGITS, Table, require_key, table_of
+from rlpipe.checkpoint.table import DIGEST_DIGITS, Table, require_key, table_of, table_text
 from rlpipe.errors import FormatVersionError, IdError, ManifestError, UnsupportedStateError
 from rlpipe.snapshot.ids import validate_ids
+from rlpipe.snapshot.moved import name_of_today, with_names_of_today
 from rlpipe.snapshot.skeleton import decode, encode
 from rlpipe.snapshot.snapshot import ROLES, Role, entry_of
 from rlpipe.snapshot.spec import Spec, canonical_json
@@ -30,15 +34,17 @@ from rlpipe.snapshot.state import from_entries
 _SHA256 = 64
 _HEX = re.compile("[0-9a-f]*")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
+_CURRENT = f'{HEADS[0]}"{FORMAT}"{HEADS[1]}{VERSION},'
 _LFS_POINTER = "version https://git-lfs.github.com/spec/"
 
 
-def parse_manifest(text: str, file: str) -> tuple[Manifest, str]:
+def parse_manifest(text: str, file: str, *, migrations: Mapping[int, Migration] = MIGRATIONS) -> tuple[Manifest, str]:
     """The manifest of a text, and its hash.
 
     Args:
         text: The whole file; its line endings may have been rewritten.
         file: How errors name it.
+        migrations: Version n -> what makes it n + 1.
 
     Raises:
         ManifestError: The text breaks the format, or is not the text that was written.
@@ -46,16 +52,20 @@ def parse_manifest(text: str, file: str) -> tuple[Manifest, str]:
     """
     text = text.replace("\r\n", "\n")
     strict = Strict(file)
-    if broken := broken_seal(text):
-        _explain(text, strict, broken)
+    broken = broken_seal(text)
+    if broken or not text.startswith(_CURRENT):
+        members = _members(text, strict)
+        if broken or members["version"] == VERSION:
+            _explain(members, strict, broken)
+        return _of_older(members, migrations, strict), text[-68:-4]
     if found := excess_of(text):
         strict.fail("", "fewer values", found=found)
     with strict.reading():
-        return _manifest(text, strict), text[-68:-4]
+        return _manifest(_values(text, strict), strict), text[-68:-4]
 
 
-def _explain(text: str, strict: Strict, broken: str) -> NoReturn:
-    """Raise what is wrong with a text that was not written as it is."""
+def _members(text: str, strict: Strict) -> dict[str, Json]:
+    """The fields of a text of any version and layout that this rlpipe may know."""
     if text.startswith(_LFS_POINTER):
         raise ManifestError(
             f"{strict.file} is a Git LFS pointer", expected="the manifest", fix="fetch it: git lfs pull"
@@ -64,19 +74,29 @@ def _explain(text: str, strict: Strict, broken: str) -> NoReturn:
     for name in ("format", "version"):
         if name not in members:
             strict.fail("", "the fields format and version", found=f"no {name}")
-    _require_version(members["format"], members["version"], strict)
-    strict.fields(members, "", FIELDS)
+    strict.choice(members["format"], "format", (FORMAT,))
+    version = strict.integer(members["version"], "version")
+    if version > VERSION:
+        raise FormatVersionError(f"{strict.file} was written by a newer rlpipe", version=version, known=VERSION)
+    return members
+
+
+def _of_older(members: dict[str, Json], migrations: Mapping[int, Migration], strict: Strict) -> Manifest:
+    """The manifest of an older version, in the words of this one."""
+    version = members["version"]
+    found = migrated(members, version, VERSION, migrations, strict)
+    *values, _ = strict.fields(found, "", FIELDS)
+    values[FIELDS.index("file")] = table_text(found["file"])
+    return replace(_manifest(values, strict), version=version)
+
+
+def _explain(members: dict[str, Json], strict: Strict, broken: str) -> NoReturn:
+    """Raise what is wrong with a text that was not written as it is."""
+    if members["version"] == VERSION:
+        strict.fields(members, "", FIELDS)
     if broken:
         strict.fail("manifest_hash", "the hash of all that is before it", found=broken)
     strict.fail("", "fields and lines in their one order, without spaces", found="the same in another layout")
-
-
-def _require_version(name: Json, version: Json, strict: Strict) -> None:
-    strict.choice(name, "format", (FORMAT,))
-    if strict.integer(version, "version") > VERSION:
-        raise FormatVersionError(f"{strict.file} was written by a newer rlpipe", version=version, known=VERSION)
-    if version < VERSION:
-        strict.fail("version", f"format version {VERSION}", value=version)
 
 
 def _values(text: str, strict: Strict) -> list[Json]:
@@ -86,7 +106,7 @@ def _values(text: str, strict: Strict) -> list[Json]:
     at = 0
     for name, head in zip(FIELDS, HEADS, strict=True):
         if not text.startswith(head, at):
-            _explain(text, strict, "")
+            _explain(_members(text, strict), strict, "")
         at += len(head)
         if name == "manifest_hash":
             break
@@ -95,11 +115,8 @@ def _values(text: str, strict: Strict) -> list[Json]:
     return values
 
 
-def _manifest(text: str, strict: Strict) -> Manifest:
-    name, version, spec, metadata, origin, children, ties, entries, file, hashes, content, inference = _values(
-        text, strict
-    )
-    _require_version(name, version, strict)
+def _manifest(values: list[Json], strict: Strict) -> Manifest:
+    _, _, spec, metadata, origin, children, ties, attachments, entries, file, hashes, content, inference = values
     table = table_of(file, strict)
     inside = _children(children, strict)
     return Manifest(
@@ -113,14 +130,15 @@ def _manifest(text: str, strict: Strict) -> Manifest:
         content_hash=strict.digest(content, "content_hash", _SHA256),
         inference_hash=strict.digest(inference, "inference_hash", _SHA256),
         origin=None if origin is None else _origin(origin, strict),
+        attachments=parse_attachments(attachments, strict),
     )
 
 
 def _spec(value: Json, strict: Strict) -> Spec:
     class_path, config, options = strict.fields(value, "spec", ("class", "config", "options"))
     return Spec(
-        strict.text(class_path, "spec.class"),
-        strict.mapping(config, "spec.config"),
+        name_of_today(strict.text(class_path, "spec.class")),
+        with_names_of_today(strict.mapping(config, "spec.config")),
         strict.mapping(options, "spec.options"),
     )
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from rlpipe.backends.extents import read_all_arrays
+from rlpipe.checkpoint.attachments import require_sound
 from rlpipe.checkpoint.component import Component, open_manifest, open_tree
 from rlpipe.checkpoint.directory import locate
 from rlpipe.checkpoint.filling import loaded, placed
@@ -99,6 +100,30 @@ def find_component(path: str | os.PathLike[str], names: str) -> Path:
             raise SelectionError(f"{directory} has no component {name!r}", pattern=name, known=children)
         directory = directory / name
     return directory
+
+
+def find_attachment(path: str | os.PathLike[str], names: str, attachment: str) -> Path:
+    """A file that travels with a component, after a look at every byte of it.
+
+    Args:
+        path: The checkpoint's directory.
+        names: The component's path from there, such as "policies/p1"; "" for the checkpoint itself.
+        attachment: The file's path from the component's directory, such as "model/onnx/policy.onnx".
+
+    Raises:
+        SelectionError: There is no such component, or its manifest does not list the file; the closest are given.
+        CheckpointNotFoundError: There is no checkpoint at the path.
+        IntegrityError: The file is missing, or not as it was.
+    """
+
+    def find(_: Path) -> Path:
+        directory = find_component(path, names)
+        known = open_manifest(directory)[0].attachments
+        if attachment not in known:
+            raise SelectionError(f"{directory} has no attachment {attachment!r}", pattern=attachment, known=known)
+        return require_sound(str(directory), attachment, known[attachment])
+
+    return steadily(Path(path), find)
 
 
 def _require_components(root: Component, selection: Selection) -> None:

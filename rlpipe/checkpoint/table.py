@@ -151,6 +151,15 @@ def _make(backend: Backend, rows: tuple[tuple[str, str, tuple[int, ...], Role, s
 _make_once = lru_cache(maxsize=64)(_make)
 
 
+def table_text(value: Json) -> str:
+    """The text of a table out of its JSON, such as a migration gives; whether it is one is for `table_of` to say."""
+    if not isinstance(value, dict) or not isinstance(value.get("arrays"), list):
+        return json.dumps(value)
+    head = json.dumps({name: value[name] for name in value if name != "arrays"}, separators=(",", ":"))
+    rows = ",\n".join(json.dumps(row, separators=(",", ":")) for row in value["arrays"])
+    return head[:-1] + _START + rows + _END
+
+
 def _line(row: Row, offset: int) -> str:
     shape = ",".join(map(str, row.shape))
     return f'[{json_text(row.key)},"{row.dtype}",[{shape}],"{row.role}",{offset}]'

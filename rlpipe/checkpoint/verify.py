@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlpipe.backends.extents import damaged_parts
+from rlpipe.checkpoint.attachments import damaged_attachments, unlisted_attachments
 from rlpipe.checkpoint.authenticity import require_sha256, sha256_of
 from rlpipe.checkpoint.component import Component, open_manifest, require_listed, require_present, unlisted
 from rlpipe.checkpoint.format import MANIFEST_NAME
@@ -26,7 +27,7 @@ class Finding:
 
     Attributes:
         component: Path of its component; "" for the root.
-        file: Name of the file in the component's directory.
+        file: Path of the file from the component's directory.
         key: Array key, or "" where no array, or not only one, is damaged.
         message: What is wrong.
     """
@@ -51,7 +52,7 @@ class VerifyReport:
         findings: All damage, by component.
         notes: What is there and was not checked, because no manifest lists it; and which policies are the same.
         components: How many components were checked.
-        nbytes: How many bytes of array files were checked.
+        nbytes: How many bytes of array files and attachments were checked.
     """
 
     path: Path
@@ -112,10 +113,14 @@ def _check(directory: str, path: str, expected: str) -> Iterator[_Checked]:
     except CheckpointError as error:
         yield _Checked((Finding(path, MANIFEST_NAME, "", _line(error)),))
         return
-    notes = tuple(f"{below(path, name)} is not listed, and was ignored" for name in unlisted(directory, manifest))
+    strange = [*unlisted(directory, manifest), *unlisted_attachments(directory, manifest.attachments)]
+    notes = tuple(f"{below(path, name)} is not listed, and was ignored" for name in strange)
     file = manifest.table.file
-    nbytes = file.size if file else 0
-    yield _Checked(tuple(_check_arrays(directory, path, manifest)), notes, nbytes)
+    nbytes = (file.size if file else 0) + sum(each.size for each in manifest.attachments.values())
+    attached = (
+        Finding(path, name, "", message) for name, message in damaged_attachments(directory, manifest.attachments)
+    )
+    yield _Checked((*_check_arrays(directory, path, manifest), *attached), notes, nbytes)
     for name, child in sorted(manifest.children.items()):
         yield from _check(f"{directory}/{name}", below(path, name), child)
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from rlpipe.backends.array_file import Durability, digests_of, write_all, write_arrays
 from rlpipe.backends.backend import resolve
+from rlpipe.checkpoint.attachments import copy_in, files_in
+from rlpipe.checkpoint.component import refuse_part_of_another
 from rlpipe.checkpoint.directory import IfExists, locate, staged, sync_directory
 from rlpipe.checkpoint.format import MANIFEST_NAME, MAX_MANIFEST_SIZE
 from rlpipe.checkpoint.linking import Former
@@ -18,7 +20,7 @@ from rlpipe.checkpoint.plan import Plan, plans_of
 from rlpipe.checkpoint.strict_json import Json, plain_text
 from rlpipe.errors import UnsupportedStateError
 from rlpipe.snapshot.identity import stored
-from rlpipe.snapshot.snapshot import Snapshot, below
+from rlpipe.snapshot.snapshot import Snapshot, below, component
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ def write_checkpoint(
     durability: Durability = "fsync",
     previous: str | os.PathLike[str] | None = None,
     provenance: Mapping[str, Json] | None = None,
+    attachments: Mapping[str, str | os.PathLike[str]] | None = None,
 ) -> Path:
     """Write a snapshot as a checkpoint directory, whole or not at all.
 
@@ -54,30 +57,47 @@ def write_checkpoint(
         previous: A checkpoint in the same file system, by default the one that is replaced. Files of components that
             have not changed since are linked, not copied, after a look at every byte of them.
         provenance: Plain JSON about this run, kept in the root's manifest only.
+        attachments: Component path, such as "policies/p1" -> a folder whose files are copied to `model/` in that
+            component's directory, in the same step, and listed with their hashes. Of a folder with onnx/policy.onnx in
+            it the file becomes policies/p1/model/onnx/policy.onnx. Empty folders are left out. A snapshot has no
+            attachments, so that what is read and written again (a subset, a merge, another backend) lacks them unless
+            they are given here: they are exports of the policy as it was.
 
     Returns:
         The path.
 
     Raises:
-        CheckpointExistsError: There is something at the path.
+        CheckpointExistsError: There is something at the path, or it is a component of a checkpoint around it.
         CheckpointError: The system cannot write there.
-        UnsupportedStateError: A state that no checkpoint, or not this backend, can hold.
+        UnsupportedStateError: A state that no checkpoint, or not this backend, can hold; attachments that are no folder
+            of files.
         ManifestError: A spec, metadata or provenance that is not plain JSON.
-        IdError: A component's name cannot name a directory.
+        IdError: A component's name cannot name a directory, or the name of an attachment no file.
+        SelectionError: Attachments for a component that is not in the snapshot.
     """
     origin = Origin(datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"), dict(provenance or {}))
     plain_text(origin.provenance, "provenance")
     plans = plans_of(snapshot, resolve(backend))
+    attached = _attached(snapshot, attachments or {})
+    refuse_part_of_another(Path(path))
     if previous is None and if_exists == "replace":
         previous = locate(Path(path))
     with staged(Path(path), if_exists=if_exists, durability=durability) as stage:
         former = None if previous is None else Former(os.fspath(previous), durability)
-        _write(plans, "", str(stage), former, durability, origin)
+        _write(plans, attached, "", str(stage), former, durability, origin)
     return Path(path)
+
+
+def _attached(snapshot: Snapshot, attachments: Mapping[str, str | os.PathLike[str]]) -> dict[str, Mapping[str, Path]]:
+    """Component path -> files to attach to it."""
+    for path in attachments:
+        component(snapshot, path)
+    return {path: files_in(folder) for path, folder in attachments.items()}
 
 
 def _write(
     plans: Mapping[str, Plan],
+    attached: Mapping[str, Mapping[str, Path]],
     path: str,
     directory: str,
     former: Former | None,
@@ -91,18 +111,19 @@ def _write(
         inside = f"{directory}/{name}"
         os.mkdir(inside)  # noqa: PTH102  pathlib costs as much as the call itself
         inner = former and former.child(name)
-        children[name] = _write(plans, below(path, name), inside, inner, durability, None)
+        children[name] = _write(plans, attached, below(path, name), inside, inner, durability, None)
     digests = _write_arrays(plan, directory, former, durability)
     content = {name: child.content_hash for name, child in children.items()}
     inference = {name: child.inference_hash for name, child in children.items()}
     spec = plan.part.spec
     hashes = identity_of(spec, plan.plain, plan.table, digests, content, inference)
     manifests = {name: child.manifest_hash for name, child in children.items()}
+    files = copy_in(directory, attached[path], durability) if path in attached else {}
     manifest = Manifest(
-        spec, plan.plain, plan.table, digests, manifests, plan.ties, plan.part.metadata, *hashes, origin
+        spec, plan.plain, plan.table, digests, manifests, plan.ties, plan.part.metadata, *hashes, origin, files
     )
     digest = _write_manifest(manifest, directory, path, former, durability)
-    sync_directory(Path(directory), durability=durability)
+    sync_directory(directory, durability=durability)
     return _Written(digest, *hashes)
 
 

@@ -68,7 +68,15 @@ def _module(key: str, own: Node, shared: Node, findings: Findings) -> ModuleSett
         inference_only=bool(effective["inference_only"]),
         learner_only=bool(effective["learner_only"]),
         non_inference_attributes=_attributes(attributes, effective["non_inference_attributes"], findings),
+        action_mask=_action_mask(f"{key}.action_mask", effective["action_mask"], findings),
     )
+
+
+def _action_mask(key: str, value: Any, findings: Findings) -> str | None:
+    """Where the mask is: "" for an input of its own, a key of the observation, None for no mask."""
+    if value is None or isinstance(value, bool):
+        return "" if value else None
+    return text(key, value, findings)
 
 
 def _attributes(key: str, value: Any, findings: Findings) -> tuple[str, ...] | None:

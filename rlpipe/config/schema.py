@@ -14,7 +14,7 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import OmegaConf
 
 SCHEMA_NAME = "rlpipe_schema"
-EXPORT_KEYS = ("jobs", "require")
+EXPORT_KEYS = ("action", "component", "jobs", "mode", "outputs", "require")
 """Keys of `export` that are no targets."""
 
 
@@ -35,6 +35,7 @@ class ModuleConfig:
     learner_only: bool | None = None
     non_inference_attributes: Any = None
     env: str | None = None
+    action_mask: Any = None
     model_config: Any = None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from rlpipe.backends.backend import ids as backend_ids
 from rlpipe.config.findings import Findings
@@ -14,7 +14,7 @@ from rlpipe.config.profiles import expanded
 from rlpipe.config.schema import EXPORT_KEYS
 from rlpipe.config.shape import shaped
 from rlpipe.config.values import checked_id, choice, choices, described, integer, text, text_list
-from rlpipe.errors import closest
+from rlpipe.errors import RlpipeError, closest
 from rlpipe.exporters.labels import Labels, plain
 from rlpipe.exporters.target import resolve as resolve_target
 from rlpipe.exporters.target import target_ids
@@ -33,10 +33,12 @@ from rlpipe.pipeline.settings import (
     SourceSettings,
     VerifySettings,
 )
+from rlpipe.policies.graph_options import EXTRAS, GraphOptions, Mode, Reach
 from rlpipe.snapshot.ids import validate_policy_id
 from rlpipe.snapshot.snapshot import Role
 
 Node = Mapping[str, Any]
+PLAIN = GraphOptions()
 PIPELINE = "pipeline"
 _WAYS: tuple[Literal["error", "replace"], ...] = ("error", "replace")
 _ROLES: tuple[Role, ...] = ("inference", "training")
@@ -201,9 +203,23 @@ def _export(node: Node, findings: Findings, *, is_needed: bool) -> ExportSetting
     ):
         fix = f"select it: 'export=[{','.join(sorted({*chosen, *absent}))}]'"
         findings.add("export.require", expected="targets that are selected", found=", ".join(absent), fix=fix)
-    return ExportSettings(
-        targets=targets, jobs=integer("export.jobs", node.get("jobs", 1), findings, least=1), require=require
-    )
+    jobs = integer("export.jobs", node.get("jobs", 1), findings, least=1)
+    return ExportSettings(targets=targets, jobs=jobs, require=require, graph=_graph(node, findings))
+
+
+def _graph(node: Node, findings: Findings) -> GraphOptions:
+    """What of a policy is exported."""
+    mode = choice("export.mode", node.get("mode", PLAIN.mode), findings, among=get_args(Mode))
+    action = choice("export.action", node.get("action", PLAIN.action), findings, among=get_args(Reach))
+    wanted = node.get("outputs") or None
+    outputs: Any = choices("export.outputs", wanted, findings, among=EXTRAS, of="outputs") or ()
+    component = text("export.component", node.get("component"), findings)
+    try:
+        return GraphOptions(mode=mode, action=action, outputs=outputs, component=component)
+    except RlpipeError as error:
+        if mode and action:
+            findings.add_error(error, key="export.component" if component else error.subject)
+        return PLAIN
 
 
 def _labels(node: Node, findings: Findings) -> Labels:

@@ -8,12 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlpipe.errors import ArtifactError, UnsafePayloadError, closest, listed
+from rlpipe.errors import ArtifactError, ObservationError, UnsafePayloadError, closest, listed
 from rlpipe.exporters.capture import captured
 from rlpipe.exporters.folder import sha256
 from rlpipe.exporters.record import RECORD_NAME, peek, read_record, targets_of
-from rlpipe.exporters.signature import ACTION, Signature, observation_arrays
-from rlpipe.exporters.target import Arrays, Step, acts, resolve
+from rlpipe.exporters.signature import ACTION, NOISE, Array, Signature, observation_arrays
+from rlpipe.exporters.target import Arrays, acts, resolve
+from rlpipe.exporters.target import Step as Loaded
+from rlpipe.policies.aside import Aside
+from rlpipe.policies.interface import Port
+from rlpipe.policies.observations import Observations
+from rlpipe.policies.step import Step
 from rlpipe.snapshot.spaces import Space, from_json, nested_batch
 from rlpipe.snapshot.spec import Json
 
@@ -37,7 +42,12 @@ class Artifact:
     signature: Signature
     observation_space: Space
     action_space: Space
-    _step: Step
+    _step: Loaded
+
+    @property
+    def gives_env_actions(self) -> bool:
+        """Whether it gives what an environment takes, and not raw actions, those of an actuator, or features."""
+        return bool(self.signature.of_kind("action")) and self.record.get("action", "env") == "env"
 
     def compute_actions(self, observations: Any) -> Any:
         """Actions ready for the environment.
@@ -51,10 +61,71 @@ class Artifact:
 
         Raises:
             ObservationError: Keys, dtype, rank, shape or batch sizes are others.
-            ArtifactError: The artifact answers with something else than it promises.
+            ArtifactError: The artifact answers with something else than it promises, remembers, or gives no actions.
         """
-        arrays = observation_arrays(self.signature, self.observation_space, observations)
-        return nested_batch(self.action_space, self.run(arrays), ACTION)
+        if self.signature.memory:
+            raise ArtifactError(
+                f"{self.file.name} remembers, and compute_actions forgets",
+                expected="the state that the last step gave",
+                found="no state",
+                fix="actions, state = artifact.step(observations, state), with state=None at the start of an episode",
+            )
+        return self.step(observations).actions
+
+    def step(
+        self,
+        observations: Any,
+        state: Mapping[str, Array] | None = None,
+        *,
+        episode_start: Any = None,
+        action_mask: Any = None,
+        noise: Array | None = None,
+    ) -> Step:
+        """Actions ready for the environment, and what is remembered for the next step; see `Policy.step`.
+
+        Args:
+            observations: See `compute_actions`.
+            state: What the last step gave, (n, ...) each; None at the start of episodes.
+            episode_start: (n,) bool, the rows that begin an episode: their state is put back, whatever it holds.
+            action_mask: (n, k) bool, which choices are allowed; None allows all.
+            noise: (n, k) float32, what actions are drawn with; only for an artifact of mode=stochastic.
+
+        Raises:
+            ObservationError: See `compute_actions`; or another state, mask or noise.
+            ArtifactError: The artifact answers with something else than it promises, or gives no actions.
+        """
+        if not self.gives_env_actions:
+            raise ArtifactError(
+                f"{self.file.name} gives no actions that an environment takes",
+                expected="an artifact of a whole policy with export.action=env",
+                found=", ".join(spec.name for spec in self.signature.outputs),
+                fix="artifact.run(arrays) gives what there is",
+            )
+        read = Observations(observation_arrays(self.signature, self.observation_space, observations), is_single=False)
+        ports = [Port(name=spec.name, dtype=spec.dtype, shape=spec.shape) for spec in self.signature.inputs]
+        aside = Aside(state=state, episode_start=episode_start, action_mask=action_mask).arrays(ports, read)
+        found = self.run(self._ordered({**read.arrays, **aside, **self._noise(noise, read.arrays)}))
+        actions = {spec.name: found[spec.name] for spec in self.signature.of_kind("action")}
+        kept = {name: found[after] for name, after in self.signature.memory.items()}
+        return Step(nested_batch(self.action_space, actions, ACTION), kept)
+
+    def _ordered(self, arrays: Arrays) -> Arrays:
+        return {spec.name: arrays[spec.name] for spec in self.signature.inputs}
+
+    def _noise(self, given: Array | None, observations: Arrays) -> Arrays:
+        """The noise, checked."""
+        specs = self.signature.of_kind("noise")
+        size = len(next(iter(observations.values())))
+        expected = [(spec.dtype, (size, *spec.shape)) for spec in specs]
+        found = [] if given is None else [(given.dtype.name, given.shape)]
+        if found != expected:
+            raise ObservationError(
+                "the noise does not fit the artifact",
+                expected=", ".join(f"{spec.describe()}, {spec.distribution}" for spec in specs) or "no noise",
+                found=", ".join(map(str, found)) or "no noise",
+                fix="draw it anew for every step" if specs else "leave it out",
+            )
+        return {NOISE: given} if given is not None else {}
 
     def run(self, arrays: Arrays) -> Arrays:
         """Flat named arrays to flat named arrays, as the file itself has them; the inputs are not checked.
@@ -185,7 +256,7 @@ def _require_same(file: Path, expected: str) -> None:
         )
 
 
-def _loaded(target_id: str, file: Path, trust: tuple[str, ...]) -> Step:
+def _loaded(target_id: str, file: Path, trust: tuple[str, ...]) -> Loaded:
     target = resolve(target_id)
     if target.LOADING_RUNS_CODE and target_id not in trust:
         raise UnsafePayloadError(

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import sys
 import zipfile
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from rlpipe.exporters.levels import FILE, Level
 from rlpipe.exporters.report import FileFacts
+from rlpipe.exporters.signature import Signature
+from rlpipe.exporters.target import Target
 from rlpipe.snapshot.snapshot import Snapshot
 from rlpipe.snapshot.state import arrays, split
 
 _SHORTEST = 6
 """Shorter names are found by chance among the bytes of weights."""
+
+_MOST = 3
+"""So many findings are told."""
+
+_DRAWING = re.compile(r"(?i)(?<![a-z])(rand|bernoulli|multinomial|dropout|normal(?![a-z])|poisson|exponential_)|random")
+"""Of names of operators; `LayerNormalization` and `max` are none of them."""
 
 
 def facts_of(folder: Path, main: Path) -> tuple[FileFacts, ...]:
@@ -36,27 +46,57 @@ def facts_of(folder: Path, main: Path) -> tuple[FileFacts, ...]:
     )
 
 
-def check_files(folder: Path, snapshot: Snapshot, *, without: Iterable[str]) -> Level:
-    """The level of proof that looks at the bytes; that they open is shown where they are run.
+def check_files(folder: Path, main: Path, snapshot: Snapshot, target: Target) -> Level:
+    """The level of proof that looks at the bytes; that they open is shown where they are run, see `opened`.
 
     Args:
         folder: The target's folder.
+        main: The file that runs.
         snapshot: The policy's, full or slim.
-        without: Packages that running it does without.
+        target: The target.
     """
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     private, training = _private(folder), _training_names(snapshot)
-    found = []
+    places, trained = [], []
     for path in files:
         for name, data in _contents(path):
-            found += [f"{name} names {text}" for text in private if text.encode() in data]
-            found += [f"{name} holds {text}, which only training needs" for text in training if text.encode() in data]
-    if found:
-        return Level(name=FILE, status="failed", detail="; ".join(found[:3]))
+            places += [f"{name} names {text}" for text in private if text.encode() in data]
+            trained += [f"{name} holds {text}, which only training needs" for text in training if text.encode() in data]
+    operators = target.operators(str(main)) if hasattr(target, "operators") else ()
+    drawing = [f"{name} draws random numbers" for name in operators if _DRAWING.search(name)]
+    if found := [*drawing, *trained, *places]:
+        more = f"; and {len(found) - _MOST} more" if len(found) > _MOST else ""
+        return Level(name=FILE, status="failed", detail="; ".join(found[:_MOST]) + more)
     size = sum(path.stat().st_size for path in files)
-    alone = f", opens without {', '.join(without)}" if tuple(without) else ""
     count = "1 file" if len(files) == 1 else f"{len(files)} files"
-    return Level(name=FILE, status="ok", detail=f"{count}, {size:,} bytes{alone}")
+    facts = {
+        "files": f"{count}, {size:,} bytes",
+        "paths of the author's machine": "none",
+        "parameters that only training needs": f"none of {len(training)}",
+        "random and dropout operators": f"none of {len(operators)}"
+        if operators
+        else "none in the graph it was made of",
+    }
+    return Level(name=FILE, status="ok", detail=facts["files"], facts=facts)
+
+
+def opened(level: Level, signature: Signature, batches: Iterable[int], without: Iterable[str]) -> Level:
+    """The level of a file that was run in a fresh process, with what that showed.
+
+    Args:
+        level: What `check_files` says.
+        signature: What the file took and gave.
+        batches: Sizes that it took.
+        without: Packages that the process did not have.
+    """
+    absent = ", ".join(("rlpipe", *without))
+    facts = {
+        "opens in a new process": f"without {absent}",
+        "names, dtypes and shapes": f"{len(signature.inputs)} inputs, {len(signature.outputs)} outputs as promised",
+        "batch": f"any: {', '.join(map(str, batches))}",
+    }
+    detail = f"{level.detail}, opens without {absent}, takes any batch"
+    return replace(level, detail=detail, facts={**level.facts, **facts})
 
 
 def _private(folder: Path) -> list[str]:

@@ -14,8 +14,10 @@ from typing import Any
 
 from rlpipe.checkpoint.directory import staged, sync_directory
 from rlpipe.errors import ArtifactError, CheckpointError
+from rlpipe.exporters.companions.example_cpp import EXAMPLE_CPP_NAME, TARGET, example_cpp
 from rlpipe.exporters.companions.page import PAGE_NAME, page
 from rlpipe.exporters.companions.scripts import EXAMPLE_NAME, VERIFY_NAME, example_script, verify_script
+from rlpipe.exporters.golden import read_golden
 from rlpipe.exporters.record import RECORD_NAME, peek, targets_of, write_record
 from rlpipe.exporters.report import FileFacts, TargetReport
 from rlpipe.exporters.target import resolve, target_ids
@@ -77,6 +79,8 @@ def complete(stage: Path, place: Path, description: Mapping[str, Json], rows: Ma
     _write_text(stage / VERIFY_NAME, verify_script(proven))
     if (example := example_script(record, proven)) is not None:
         _write_text(stage / EXAMPLE_NAME, example)
+    if TARGET in proven and (program := example_cpp(record, read_golden(stage))) is not None:
+        _write_text(stage / EXAMPLE_CPP_NAME, program)
     _write_text(stage / PAGE_NAME, page(record))
     beside = sorted(path for path in stage.iterdir() if path.is_file())
     files = [FileFacts(path=path.name, size=path.stat().st_size, sha256=sha256(path)).to_json() for path in beside]

@@ -53,10 +53,11 @@ def require_independent_rows(module: nn.Module, signature: Signature, sample: Ar
     Raises:
         UnsupportedModuleError: A row depends on the others.
     """
-    for few, many in zip(*(_run_first(module, signature, sample, batch) for batch in (2, 7)), strict=True):
+    runs = zip(signature.outputs, *(_run_first(module, signature, sample, batch) for batch in (2, 7)), strict=True)
+    for spec, few, many in runs:
         if few.is_floating_point() and not torch.allclose(few, many[:2], atol=_COARSE, rtol=_COARSE, equal_nan=True):
             raise UnsupportedModuleError(
-                "an action depends on the other observations of its batch",
+                f"{spec.name} depends on the other observations of its batch",
                 expected="each row stands for itself",
                 found=f"a difference of {float((few - many[:2]).abs().max()):.2e} between batches of 2 and 7",
                 fix="use running statistics instead of those of the batch",

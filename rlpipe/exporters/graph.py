@@ -65,6 +65,7 @@ def export_graph(module: nn.Module, signature: Signature, sample: Arrays) -> Exp
     require_independent_rows(frozen, signature, sample)
     _require_deterministic(program)
     origins = _origins(program)
+    _drop_unused(program)
     _strip(program)
     return ExportGraph(frozen, program, signature, sample, origins)
 
@@ -79,11 +80,12 @@ def _traced(module: nn.Module, signature: Signature, sample: Arrays) -> Exported
 
 
 def _batch_first(module: nn.Module, count: int) -> tuple[Any, ...]:
-    """The first dimension of every input is the batch; `*inputs` count as one argument that is a tuple."""
+    """The first dimension of every input is the batch; what goes into `*inputs` counts as one argument, a tuple."""
     batch = {0: Dim("batch", min=1, max=LARGEST_BATCH)}
     shapes = (batch,) * count
     kinds = [parameter.kind for parameter in inspect.signature(module.forward).parameters.values()]
-    return (shapes,) if inspect.Parameter.VAR_POSITIONAL in kinds else shapes
+    single = kinds.index(inspect.Parameter.VAR_POSITIONAL) if inspect.Parameter.VAR_POSITIONAL in kinds else count
+    return shapes if single == count else (*shapes[:single], shapes[single:])
 
 
 @contextmanager
@@ -153,6 +155,24 @@ def _origins(program: ExportedProgram) -> dict[str, str]:
             path, kind = parts[-1]
             found[node.name] = f"{path} ({str(kind).rpartition('.')[2]})"
     return found
+
+
+def _drop_unused(program: ExportedProgram) -> None:
+    """Take out what no output needs: weights behind a component, deviations of actions that are not drawn."""
+    program.graph.eliminate_dead_code()
+    signature = program.graph_signature
+    targets = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
+    unused = {node.name: node for node in program.graph.nodes if node.name in targets and not node.users}
+    for node in unused.values():
+        program.graph.erase_node(node)
+    signature.input_specs[:] = [spec for spec in signature.input_specs if spec.arg.name not in unused]
+    kept = {target for name, target in targets.items() if name not in unused}
+    for name in unused:
+        # A weight that is tied under a name that is needed stays.
+        if targets[name] not in kept:
+            program.state_dict.pop(targets[name], None)
+            program.constants.pop(targets[name], None)
+    program.graph_module.recompile()
 
 
 def _strip(program: ExportedProgram) -> None:

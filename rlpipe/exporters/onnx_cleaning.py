@@ -6,21 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 BATCH = "batch"
-_ANY_SIZE = 1 << 30
-
-
-def folded(model: Any) -> None:
-    """Compute what hangs on constants alone; weights that torch cuts and joins become plain initializers.
-
-    Args:
-        model: An `onnx_ir.Model`, changed in place.
-    """
-    from onnxscript import optimizer
-
-    optimizer.fold_constants(
-        model, onnx_shape_inference=False, input_size_limit=_ANY_SIZE, output_size_limit=_ANY_SIZE
-    )
-    optimizer.remove_unused_nodes(model)
 
 
 def clean(model: Any, essentials: Mapping[str, str]) -> None:

@@ -17,7 +17,7 @@ from rlpipe.checkpoint.reader import read_checkpoint
 from rlpipe.errors import RlpipeError, UnsupportedModuleError
 from rlpipe.exporters.capture import captured
 from rlpipe.exporters.compare import Tolerance
-from rlpipe.exporters.file_checks import check_files, facts_of
+from rlpipe.exporters.file_checks import check_files, facts_of, opened
 from rlpipe.exporters.freeze import first_line
 from rlpipe.exporters.golden import Golden, golden, write_golden
 from rlpipe.exporters.job import Job
@@ -26,7 +26,7 @@ from rlpipe.exporters.preparation import Preparation, prepare, spaces_of
 from rlpipe.exporters.report import TargetReport
 from rlpipe.exporters.signature import OBSERVATION
 from rlpipe.exporters.target import Arrays, Target, acts, resolve
-from rlpipe.exporters.verify import Verification, verify
+from rlpipe.exporters.verify import BATCHES, Verification, verify
 from rlpipe.policies.graph_options import GraphOptions
 from rlpipe.snapshot.snapshot import Snapshot
 from rlpipe.snapshot.spaces import nested_batch
@@ -109,7 +109,7 @@ def _produce(row: TargetReport, job: Job, subject: Subject) -> tuple[TargetRepor
     folder.mkdir(exist_ok=True)
     target.export(preparation.graph, file, options, job.essentials)
     write_golden(Path(job.results), subject.vectors)
-    inside = check_files(folder, _expected(subject.snapshot, job.graph), without=target.BLOCKED)
+    inside = check_files(folder, file, _expected(subject.snapshot, job.graph), target)
     if inside.status == "failed":
         return replace(row, message=inside.detail, levels=(inside,)), {}
     row = replace(row, levels=(inside,), files=facts_of(folder, file))
@@ -133,7 +133,7 @@ def _acting(
     rows = preparation.golden_rows.tolist()
     found = verify(target, file, preparation.graph.signature, preparation.truth, tolerance, rows)
     row = replace(row, status=found.status, message=found.message, verification=found)
-    row = replace(row, levels=(*row.levels, *found.levels))
+    row = replace(row, levels=(*_opened(row.levels, found, target, preparation), *found.levels))
     if found.status != "ok":
         return row, {}
     probed = _probed(target, options, preparation, tolerance)
@@ -145,6 +145,16 @@ def _acting(
             row, levels=_amended(row, "ok", "the bounds of actions hold in a copy that is driven beyond them")
         )
     return _judged(row), found.golden
+
+
+def _opened(
+    levels: tuple[Level, ...], found: Verification, target: Target, preparation: Preparation
+) -> tuple[Level, ...]:
+    """What running the file says about it."""
+    (inside,) = levels
+    if found.status == "failed":
+        return (replace(inside, status="failed", detail=found.message),)
+    return (opened(inside, preparation.graph.signature, BATCHES, target.BLOCKED),)
 
 
 def _probed(target: Target, options: Any, preparation: Preparation, tolerance: Tolerance) -> Verification | None:
@@ -162,7 +172,9 @@ def _probed(target: Target, options: Any, preparation: Preparation, tolerance: T
 def _amended(row: TargetReport, status: LevelStatus, detail: str) -> tuple[Level, ...]:
     """The levels, with something added to the one about numbers."""
     return tuple(
-        replace(level, status=status, detail=f"{level.detail}; {detail}") if level.name == NUMBERS else level
+        replace(level, status=status, detail=f"{level.detail}; {detail}", facts={**level.facts, "bounds": detail})
+        if level.name == NUMBERS
+        else level
         for level in row.levels
     )
 

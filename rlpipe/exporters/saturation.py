@@ -65,7 +65,8 @@ class Spread(nn.Module):
 
     def forward(self, decision: torch.Tensor, *more: Any) -> Any:
         """Decisions to actions."""
-        return self.stages((decision - self.centre) * self.gain, *more)
+        moved = (decision.flatten(1) - self.centre) * self.gain
+        return self.stages(moved.reshape(decision.shape), *more)
 
 
 def saturated(graph: nn.Module, signature: Signature, truth: Reference) -> Probe | None:

@@ -28,6 +28,7 @@ class Target(Protocol):
         BLOCKED: Packages that running the file must not need; verification makes them impossible to import.
         LOADING_RUNS_CODE: Whether a file made by an attacker could run code when it is loaded.
         LEGACY: Optional; why people should take another target where they can.
+        operators: Optional; the names of what a file computes with, (path) -> names, without running it.
         Options: Frozen dataclass, at least with `atol` and `rtol` of the verification; `timeout`, if there is one, are
             the seconds after which an export is ended.
     """

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from rlpipe.errors import ConfigError, closest, listed
+from rlpipe.exporters.labels import Labels, plain
 from rlpipe.pipeline.progress import NoProgress
 from rlpipe.pipeline.settings import (
     CheckpointSettings,
@@ -16,6 +18,7 @@ from rlpipe.pipeline.settings import (
     SelectSettings,
     SourceSettings,
 )
+from rlpipe.policies.graph_options import GraphOptions
 from rlpipe.snapshot.ids import validate_policy_id
 from rlpipe.snapshot.snapshot import ROLES, Role
 from rlpipe.snapshot.texts import require_texts
@@ -128,6 +131,10 @@ def export(  # noqa: PLR0913 - each setting of the task by its name
     targets: Sequence[str] | Mapping[str, Any] = DEFAULT_TARGETS,
     policy_ids: Sequence[str] | None = None,
     env: str | None = None,
+    jobs: int = 1,
+    require: Sequence[str] | None = None,
+    labels: Labels | None = None,
+    graph: GraphOptions | None = None,
     normalizer: str = "auto",
     policy_id: str | None = None,
     filter_agent: Mapping[str, str] | None = None,
@@ -141,6 +148,10 @@ def export(  # noqa: PLR0913 - each setting of the task by its name
         targets: Ids, or id -> the target's ``Options``.
         policy_ids: Ids or globs; None: all.
         env: A gymnasium id, to check the artifacts on observations met there; None: the recorded one.
+        jobs: How many exports run at a time.
+        require: The targets that decide whether the report is ``ok``; None: all of them.
+        labels: Names of elements and free metadata, for whoever deploys the artifacts.
+        graph: What of each policy is exported; None: its deterministic actions.
         normalizer: See `save`.
         policy_id: See `save`.
         filter_agent: See `save`.
@@ -155,7 +166,8 @@ def export(  # noqa: PLR0913 - each setting of the task by its name
         task="export",
         source=_source(source, normalizer, policy_id, filter_agent),
         select=_select(policy_ids, None),
-        export=ExportSettings(targets=_targets(targets)),
+        export=replace(_export(_targets(targets), jobs, require), graph=graph or GraphOptions()),
+        labels=_labels(labels),
         artifact_path=os.fspath(path),
         env=env,
         trust=_trust(trust),
@@ -275,6 +287,27 @@ def _targets(targets: Sequence[str] | Mapping[str, Any]) -> Mapping[str, Any]:
     for target_id, target in found.items():
         _require_options(target_id, targets[target_id], target.Options)
     return dict(targets)
+
+
+def _export(targets: Mapping[str, Any], jobs: int, require: Sequence[str] | None) -> ExportSettings:
+    if type(jobs) is not int or jobs < 1:
+        raise ConfigError("jobs", expected="a whole number, 1 or more", found=repr(jobs), fix="jobs=2")
+    wanted = None if require is None else require_texts("require", require, of="targets")
+    for target_id in wanted or ():
+        _choice("require", target_id, among=tuple(targets))
+    return ExportSettings(targets=targets, jobs=jobs, require=wanted)
+
+
+def _labels(labels: Labels | None) -> Labels:
+    if labels is None:
+        return Labels()
+    if not isinstance(labels, Labels):
+        fix = "from rlpipe.exporters.labels import Labels"
+        raise ConfigError("labels", expected="rlpipe.exporters.labels.Labels", found=repr(labels)[:80], fix=fix)
+    if not plain(labels.metadata):
+        fix = "write texts, numbers, lists and dicts; None for what is not known"
+        raise ConfigError("labels.metadata", expected="plain JSON", found=repr(labels.metadata)[:80], fix=fix)
+    return labels
 
 
 def _require_options(target_id: str, options: Any, expected: type[Any]) -> None:

@@ -120,6 +120,7 @@ def fresh_policy(
             learner_only=module.learner_only,
             model_config=module.model_config,
             non_inference_attributes=module.non_inference_attributes,
+            action_mask=module.action_mask,
             trust=trust,
         )
         return snapshot_of(spec.build(trust=trust))

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rlpipe.algorithms.env_runner import Act, EnvSpaces, Episode, make_env, require_fit, rollout, spaces_of
+from rlpipe.algorithms.env_runner import EnvSpaces, Episode, make_env, require_fit, rollout, spaces_of
 from rlpipe.errors import RlpipeError
 from rlpipe.exporters.artifact import artifact_of
 from rlpipe.exporters.levels import LOOP, Level
+from rlpipe.exporters.signature import ACTION, OBSERVATION, Signature
+from rlpipe.pipeline.acting import Compute, EpisodeActor
 from rlpipe.pipeline.lift import container_of
 from rlpipe.pipeline.live import build_policies
 from rlpipe.pipeline.live import spaces_of as policy_spaces
+from rlpipe.policies.graph_options import GraphOptions
 from rlpipe.snapshot.snapshot import Snapshot
-from rlpipe.snapshot.spaces import flat_batch
+
+if TYPE_CHECKING:
+    from rlpipe.policies.policy import Policy
 
 EPISODES, STEPS = 10, 200
 """Episodes from the seeds 0, 1, ...; each is stopped after so many steps."""
@@ -40,13 +45,13 @@ class Trajectories:
 
     Attributes:
         episodes: In order of their seeds.
-        observations: Name -> (n, *shape), of all steps.
-        actions: Name -> (n, *shape).
+        given: Input name -> (n, *shape), of all steps.
+        gave: Output name -> (n, *shape).
     """
 
     episodes: tuple[Episode, ...]
-    observations: Mapping[str, Any]
-    actions: Mapping[str, Any]
+    given: Mapping[str, Any]
+    gave: Mapping[str, Any]
 
     @property
     def mean(self) -> float:
@@ -69,6 +74,8 @@ class ClosedLoop:
 
     def __init__(self, policy: Snapshot, policy_id: str, env_id: str, trust: tuple[str, ...]) -> None:
         self._policy, self._policy_id, self._env_id, self._trust = policy, policy_id, env_id, trust
+        self._known: dict[GraphOptions, Trajectories] = {}
+        self._repeats: dict[GraphOptions, bool] = {}
 
     def __call__(self, target_id: str, file: Path, description: Mapping[str, Any]) -> Level:
         """The level of proof for one artifact; what goes wrong is in it."""
@@ -85,85 +92,84 @@ class ClosedLoop:
     @property
     def observations(self) -> Mapping[str, Any] | None:
         """What the policy met, by input name; None before an artifact was compared."""
-        own = self.__dict__.get("_own")
-        return None if own is None else own.observations
+        if not self._known:
+            return None
+        own = next(iter(self._known.values())).given
+        return {name: array for name, array in own.items() if name.partition(".")[0] == OBSERVATION}
 
     def _level(self, target_id: str, file: Path, description: Mapping[str, Any]) -> Level:
-        if not self._is_repeatable:
-            return Level(name=LOOP, status="skipped", detail=f"{self._env_id} does not repeat itself from a seed")
         artifact = artifact_of(target_id, file, description)
-        opened = artifact.run(self._own.observations)
-        wrong, largest = _open_loop(self._own.actions, opened)
-        found = self._trajectories(artifact.compute_actions, EPISODES)
-        gap = abs(found.mean - self._own.mean)
-        same = sum(map(_same, self._own.episodes, found.episodes))
+        options = _options(description)
+        own = self._own(options, artifact.signature)
+        if not self._is_repeatable(options, artifact.signature, own):
+            return Level(name=LOOP, status="skipped", detail=f"{self._env_id} does not repeat itself from a seed")
+        wrong, largest = _open_loop(own.gave, artifact.run(own.given))
+        found = self._trajectories(artifact.run, artifact.signature, EPISODES)
+        gap = abs(found.mean - own.mean)
+        same = sum(map(_same, own.episodes, found.episodes))
         facts = {
             "env": self._env_id,
             "episodes": EPISODES,
             "steps": STEPS,
-            "policy_mean_return": self._own.mean,
+            "policy_mean_return": own.mean,
             "mean_return": found.mean,
             "equal_episodes": same,
             "open_loop_difference": largest,
             "open_loop_wrong": wrong,
-            "first_difference": _first(self._own, found),
+            "first_difference": _first(own, found),
         }
+        carried = ", each with its own memory" if artifact.signature.memory else ""
         detail = (
-            f"{EPISODES} episodes of {self._env_id}: mean return {found.mean:.2f}, the policy's {self._own.mean:.2f}; "
-            f"{same} episodes equal; at its observations actions differ by {largest:.1e}"
+            f"{EPISODES} episodes of {self._env_id}{carried}: mean return {found.mean:.2f}, the policy's "
+            f"{own.mean:.2f}; {same} episodes equal; at its observations actions differ by {largest:.1e}"
         )
-        good = gap <= RETURNS * max(1.0, abs(self._own.mean)) and not wrong
+        good = gap <= RETURNS * max(1.0, abs(own.mean)) and not wrong
         return Level(name=LOOP, status="ok" if good else "failed", detail=detail, facts=facts)
 
     @cached_property
-    def _act(self) -> Act:
-        return build_policies(container_of({self._policy_id: self._policy}), device="cpu", trust=self._trust)[
-            self._policy_id
-        ].compute_actions
+    def _live(self) -> Policy:
+        alone = container_of({self._policy_id: self._policy})
+        return build_policies(alone, device="cpu", trust=self._trust)[self._policy_id]
 
-    @cached_property
-    def _own(self) -> Trajectories:
-        return self._trajectories(self._act, EPISODES)
+    def _own(self, options: GraphOptions, signature: Signature) -> Trajectories:
+        if options not in self._known:
+            self._known[options] = self._trajectories(self._computing(options), signature, EPISODES)
+        return self._known[options]
 
-    @cached_property
-    def _is_repeatable(self) -> bool:
-        return _same(self._trajectories(self._act, 1).episodes[0], self._own.episodes[0])
+    def _computing(self, options: GraphOptions) -> Compute:
+        return lambda named: self._live.answers(named, options)
 
-    def _trajectories(self, act: Act, episodes: int) -> Trajectories:
+    def _is_repeatable(self, options: GraphOptions, signature: Signature, own: Trajectories) -> bool:
+        if options not in self._repeats:
+            again = self._trajectories(self._computing(options), signature, 1)
+            self._repeats[options] = _same(again.episodes[0], own.episodes[0])
+        return self._repeats[options]
+
+    def _trajectories(self, compute: Compute, signature: Signature, episodes: int) -> Trajectories:
         env = make_env(self._env_id)
         try:
             spaces, own = spaces_of(env), policy_spaces(self._policy)
             mine = EnvSpaces(own.observation, own.action)
             require_fit(mine, spaces, policy_id=self._policy_id, env_id=self._env_id)
-            log = _Log(act, mine)
             both = EnvSpaces(own.observation, spaces.action)
-            done = tuple(rollout(env, both, log, seed=seed, max_steps=STEPS) for seed in range(episodes))
+            allowed = getattr(env.unwrapped, "action_masks", lambda: None)
+            actors = [EpisodeActor(compute, signature, mine, seed=seed, allowed=allowed) for seed in range(episodes)]
+            done = tuple(rollout(env, both, one, seed=seed, max_steps=STEPS) for seed, one in enumerate(actors))
         finally:
             env.close()
-        return Trajectories(done, *log.joined())
+        given = _joined([step for actor in actors for step in actor.given])
+        return Trajectories(done, given, _joined([step for actor in actors for step in actor.gave]))
 
 
-class _Log:
-    """An actor that remembers what it saw and did."""
+def _options(description: Mapping[str, Any]) -> GraphOptions:
+    """What of the policy the artifact is."""
+    usual = GraphOptions().to_json()
+    return GraphOptions.from_json({name: description.get(name, value) for name, value in usual.items()})
 
-    def __init__(self, act: Act, spaces: EnvSpaces) -> None:
-        self._act, self._spaces = act, spaces
-        self._seen: list[Mapping[str, Any]] = []
-        self._done: list[Mapping[str, Any]] = []
 
-    def __call__(self, observation: Any) -> Any:
-        action = self._act(observation)
-        self._seen.append(flat_batch(self._spaces.observation, observation, "obs"))
-        self._done.append(flat_batch(self._spaces.action, action, "action"))
-        return action
-
-    def joined(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """All of it by name."""
-        seen, done = (
-            {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-            for parts in (self._seen, self._done)
-        )
-        return seen, done
+def _joined(steps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Name -> (n, *shape) of all steps."""
+    return {name: np.concatenate([step[name] for step in steps]) for name in steps[0]}
 
 
 def _open_loop(expected: Mapping[str, Any], found: Mapping[str, Any]) -> tuple[int, float]:
@@ -187,9 +193,10 @@ def _same(one: Episode, other: Episode) -> bool:
 
 def _first(one: Trajectories, other: Trajectories) -> int | None:
     """The first step, counted over all episodes, at which the actions differ at all."""
-    steps = min(len(next(iter(one.actions.values()))), len(next(iter(other.actions.values()))))
+    actions = [name for name in one.gave if name.partition(".")[0] == ACTION]
+    steps = min(len(one.gave[actions[0]]), len(other.gave[actions[0]]))
     differs = np.zeros(steps, bool)
-    for name, array in one.actions.items():
-        differs |= (array[:steps] != other.actions[name][:steps]).reshape(steps, -1).any(axis=1)
+    for name in actions:
+        differs |= (one.gave[name][:steps] != other.gave[name][:steps]).reshape(steps, -1).any(axis=1)
     found = np.flatnonzero(differs)
     return int(found[0]) if len(found) else None

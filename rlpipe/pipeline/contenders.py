@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rlpipe.algorithms.env_runner import EnvSpaces
+import numpy as np
+
+from rlpipe.algorithms.env_runner import Act, EnvSpaces
 from rlpipe.errors import ConfigError, UnsafePayloadError
-from rlpipe.exporters.artifact import open_artifact
+from rlpipe.exporters.artifact import Artifact, open_artifact
+from rlpipe.exporters.signature import OBSERVATION, Array
 from rlpipe.exporters.target import acts
+from rlpipe.pipeline.acting import noise
 from rlpipe.pipeline.artifacts import ArtifactFolder, artifacts_at
 from rlpipe.pipeline.choose import completed, require_ids
 from rlpipe.pipeline.inspect import facts_of_snapshot
@@ -20,7 +24,9 @@ from rlpipe.pipeline.recorded import recorded_env
 from rlpipe.pipeline.settings import RunSettings
 from rlpipe.pipeline.sources import read_tree, source_at
 from rlpipe.policies.player import Player
+from rlpipe.policies.step import Step
 from rlpipe.snapshot.snapshot import Snapshot
+from rlpipe.snapshot.spaces import flat_batch
 
 POLICY = "policy"
 
@@ -36,7 +42,7 @@ class Contender:
         env: The environment that it was trained in, where that is recorded.
         fingerprint: First digits of its inference hash.
         trained: What is recorded; None where nothing is.
-        open: Makes the function that turns a batch of observations into a batch of actions, after it was tried.
+        open: Opens it and tries it; gives what acts.
     """
 
     policy_id: str
@@ -45,7 +51,7 @@ class Contender:
     env: str | None
     fingerprint: str
     trained: bool | None
-    open: Callable[[], Callable[[Any], Any]]
+    open: Callable[[], Act]
 
 
 def contenders(located: Located, settings: RunSettings) -> tuple[tuple[Contender, ...], tuple[str, ...]]:
@@ -71,7 +77,7 @@ def contenders(located: Located, settings: RunSettings) -> tuple[tuple[Contender
 def _of_policy(policy: Snapshot, policy_id: str, trust: tuple[str, ...]) -> Contender:
     spaces, alone = spaces_of(policy), container_of({policy_id: policy})
 
-    def opened() -> Callable[[Any], Any]:
+    def opened() -> Act:
         live = build_policies(alone, device="cpu", trust=trust)[policy_id]
         probe(live, spaces, policy_id=policy_id)
         return Player(live)
@@ -104,6 +110,24 @@ def _of_folders(
     return tuple(found), tuple(f"left out {name}: {error.subject}; {error.fix}" for name, error in refused.items())
 
 
+class _Drawing:
+    """An artifact whose noise is drawn here, if it takes any; the same each time."""
+
+    def __init__(self, artifact: Artifact) -> None:
+        self._artifact, self._rng = artifact, np.random.default_rng(0)
+
+    @property
+    def takes_mask(self) -> bool:
+        """Whether choices can be forbidden."""
+        return bool(self._artifact.signature.of_kind("action_mask"))
+
+    def step(self, observations: Any, state: Mapping[str, Array] | None, *, action_mask: Any = None) -> Step:
+        """See `Artifact.step`."""
+        count = len(next(iter(flat_batch(self._artifact.observation_space, observations, OBSERVATION).values())))
+        drawn = {spec.name: noise(spec, count, self._rng) for spec in self._artifact.signature.of_kind("noise")}
+        return self._artifact.step(observations, state, action_mask=action_mask, **drawn)
+
+
 def _of_artifact(folder: ArtifactFolder, target_id: str, trust: tuple[str, ...]) -> Contender:
     artifact = open_artifact(folder.folder, target=target_id, trust=trust)
     return Contender(
@@ -113,5 +137,5 @@ def _of_artifact(folder: ArtifactFolder, target_id: str, trust: tuple[str, ...])
         env=recorded_env(folder.metadata),
         fingerprint=folder.fingerprint,
         trained=folder.record.get("trained"),
-        open=lambda: artifact.compute_actions,
+        open=lambda: Player(_Drawing(artifact)),
     )

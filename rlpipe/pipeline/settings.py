@@ -31,6 +31,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from rlpipe.exporters.labels import Labels
+from rlpipe.policies.graph_options import GraphOptions
 
 if TYPE_CHECKING:
     from rlpipe.snapshot.spaces import Space
@@ -103,11 +104,13 @@ class ExportSettings:
         targets: Target id -> the ``Options`` object of ``rlpipe.exporters.targets.<id>``.
         jobs: How many exports run at a time.
         require: Targets that decide the exit code; None: all of them.
+        graph: What of each policy is exported.
     """
 
     targets: Mapping[str, Any] = field(default_factory=dict)
     jobs: int = 1
     require: tuple[str, ...] | None = None
+    graph: GraphOptions = field(default_factory=GraphOptions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +138,7 @@ class ModuleSettings:
     inference_only: bool = False
     learner_only: bool = False
     non_inference_attributes: tuple[str, ...] | None = None
+    action_mask: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -15,7 +15,7 @@ from torch import nn
 from rlpipe.checkpoint.checkpointable import Checkpointable
 from rlpipe.checkpoint.reader import When
 from rlpipe.checkpoint.steady import steadily
-from rlpipe.errors import RlpipeError, SpecError, listed
+from rlpipe.errors import ObservationError, RlpipeError, SpecError, listed
 from rlpipe.modules.inference_part import inference_part
 from rlpipe.modules.module_checkpoint import STAGE_NAMES
 from rlpipe.modules.torch.probing import place_of
@@ -24,13 +24,14 @@ from rlpipe.modules.torch.slimming import clean
 from rlpipe.modules.torch.trial import last_line
 from rlpipe.policies.aside import Aside
 from rlpipe.policies.graph_options import GraphOptions
-from rlpipe.policies.interface import ACTION, NEXT, STATE, Port, input_ports
+from rlpipe.policies.interface import ACTION, ACTION_MASK, NEXT, STATE, Port, input_ports
 from rlpipe.policies.observation_modules import in_float64
 from rlpipe.policies.observations import read_observations
 from rlpipe.policies.policy_graph import PLAIN, PolicyGraph
 from rlpipe.policies.policy_spec import PolicySpec
 from rlpipe.policies.policy_tree import build_policies, read_policies
 from rlpipe.policies.stage import initial_states
+from rlpipe.policies.step import Step
 from rlpipe.snapshot.snapshot import Role
 from rlpipe.snapshot.spaces import nested_batch
 from rlpipe.snapshot.spec import Json, Spec
@@ -42,23 +43,6 @@ _WITHOUT_FLOAT64 = frozenset({"mps"})
 _FLOATS = frozenset({"float16", "float32", "float64"})
 
 __all__ = ["Policy", "PolicySpec", "Step"]
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What a policy does at one step. It unpacks as `actions, state = policy.step(...)`.
-
-    Attributes:
-        actions: (B, *shape), or one action, nested as the action space is.
-        state: What the next step is to be given, name -> (B, ...); of a single observation B is 1.
-    """
-
-    actions: Any
-    state: dict[str, Array]
-
-    def __iter__(self) -> Iterator[Any]:
-        """The actions, then the state."""
-        return iter((self.actions, self.state))
 
 
 class Policy(Checkpointable):
@@ -114,6 +98,11 @@ class Policy(Checkpointable):
     def memory(self) -> tuple[Port, ...]:
         """What it carries through an episode; () for one that does not remember."""
         return tuple(port for port in self._ports if port.name.partition(".")[0] == STATE)
+
+    @property
+    def takes_mask(self) -> bool:
+        """Whether some choices can be forbidden by `action_mask`."""
+        return any(port.name == ACTION_MASK for port in self._ports)
 
     def compute_actions(
         self,
@@ -194,8 +183,8 @@ class Policy(Checkpointable):
         return {name: _numpy(tensor) for name, tensor in self._asked(named, options, "answer").items()}
 
     def decisive(self, named: Mapping[str, Array], options: GraphOptions = PLAIN) -> Array:
-        """What actions are chosen from, see `scores`, as a function of flat named arrays."""
-        found: Array = _numpy(self._asked(named, options, "weighed"))
+        """What the module puts out, before any mask and any choice, as a function of flat named arrays."""
+        found: Array = _numpy(self._asked(named, options, "decision"))
         return found
 
     def scores(self, observations: Any) -> Array:
@@ -217,6 +206,13 @@ class Policy(Checkpointable):
 
     def _asked(self, named: Mapping[str, Array], options: GraphOptions, name: str) -> Any:
         graph = self._graph_of(options)[1]
+        if missing := [each for each in graph.input_names if each not in named]:
+            raise ObservationError(
+                "a step of the policy lacks inputs",
+                expected=", ".join(graph.input_names),
+                found=f"{listed(missing)} missing",
+                fix="give all of them: graph(options).input_names",
+            )
         tensors = {each: torch.from_numpy(named[each]).to(self._place) for each in graph.input_names}
         with evaluating(self.module), torch.inference_mode(), self._blaming_the_module():
             return getattr(graph, name)(tensors)

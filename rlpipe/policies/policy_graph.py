@@ -246,9 +246,8 @@ class PolicyGraph(nn.Module):
         is_kept = not decision.is_floating_point() or (decision.dtype == torch.float64 and self.is_wide)
         return decision if is_kept or decision.dtype == torch.float32 else decision.to(torch.float32)
 
-    def decision(self, *inputs: torch.Tensor) -> torch.Tensor:
+    def decision(self, named: Named) -> torch.Tensor:
         """What the module puts out, before any action stage: (B, n)."""
-        named = dict(zip(self.input_names, inputs, strict=True))
         return self.decided(self.think(named), named)[0]
 
     def weighed(self, named: Named) -> torch.Tensor:

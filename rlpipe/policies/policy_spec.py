@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import inf, prod
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from rlpipe.errors import SpecError, listed
 from rlpipe.modules.fields import refuse_unknown
 from rlpipe.modules.rl_module import RLModuleSpec, space_of
+from rlpipe.policies.default_stages import scores_of
 from rlpipe.policies.stage import through
 from rlpipe.policies.stages import (
+    Mask,
+    Parts,
     Stages,
     default_action_stages,
     default_observation_stages,
+    masked_action_stages,
+    parted_observation_stages,
     prepared_space,
     stages_from_json,
     stages_to_json,
 )
 from rlpipe.snapshot.spaces import (
     Box,
-    Discrete,
     Leaf,
-    MultiBinary,
-    MultiDiscrete,
     Space,
     compare,
     flat_items,
@@ -93,8 +94,7 @@ class PolicySpec:
     def _require_actions_fit(self) -> None:
         space = self.action_space
         made = through(self.action, decision_space(space, self.action))
-        kinds = [(part.shape, part.dtype) for part in (space, made) if isinstance(part, Leaf)]
-        if len(kinds) < 2 or kinds[0] != kinds[1]:
+        if _arrays(space) != _arrays(made):
             raise SpecError(
                 "the action stages do not lead to what the environment takes",
                 expected=space.describe(),
@@ -102,9 +102,25 @@ class PolicySpec:
                 fix="name stages that reach its shape and dtype, such as reshape and cast",
             )
         through(self.target, space)
+        self._require_mask_fits()
+
+    def _require_mask_fits(self) -> None:
+        for index, stage in enumerate(self.action):
+            if not isinstance(stage, Mask):
+                continue
+            after = self.action[index + 1] if index + 1 < len(self.action) else None
+            leaves = {name.partition(".")[2]: leaf for name, leaf in flat_items(self.observation_space, "obs")}
+            held = leaves.get(stage.key)
+            fits = held is not None and held.shape == (sum(stage.nvec),) and held.dtype.kind in "biuf"
+            if index or after is None or not after.decides or (stage.key and not fits):
+                raise SpecError(
+                    "the stage mask does not fit",
+                    expected=f"the first action stage, a choice behind it, and {sum(stage.nvec)} numbers in its key",
+                    found=f"stage {index} with key {stage.key!r} of {self.observation_space.describe()}",
+                )
 
     @classmethod
-    def default(
+    def default(  # noqa: PLR0913 - the fields of a RLModuleSpec, by name
         cls,
         module_class: str | type,
         observation_space: Any,
@@ -114,6 +130,7 @@ class PolicySpec:
         learner_only: bool = False,
         model_config: Mapping[str, Any] | None = None,
         non_inference_attributes: tuple[str, ...] | None = None,
+        action_mask: str | None = None,
         trust: tuple[str, ...] = (),
     ) -> PolicySpec:
         """The policy of a module class with default stages. The class is built once, to see what it puts out.
@@ -126,6 +143,8 @@ class PolicySpec:
             learner_only: See `RLModuleSpec`.
             model_config: See `RLModuleSpec`.
             non_inference_attributes: See `RLModuleSpec`.
+            action_mask: Some choices may not be allowed: "" for an input of its own, or the key of a Dict of
+                observations that says which are; None allows all.
             trust: Patterns of class paths that may be imported beside rlpipe's.
 
         Raises:
@@ -133,7 +152,11 @@ class PolicySpec:
             SpecError: It cannot be built for these spaces, or cannot act in this action space.
         """
         observations, actions = space_of(observation_space), space_of(action_space)
-        stages = default_observation_stages(observations)
+        from rlpipe.modules.torch.probing import class_of, learn_about
+
+        kind = class_of(module_class, trust=trust)
+        staged = parted_observation_stages if kind.sees_parts(model_config or {}) else default_observation_stages
+        stages = staged(observations, mask_key=action_mask or "")
         module = RLModuleSpec(
             module_class,
             prepared_space(observations, stages),
@@ -143,12 +166,14 @@ class PolicySpec:
             model_config or {},
             non_inference_attributes,
         )
-        from rlpipe.modules.torch.probing import learn_about
-
         facts = learn_about(module, trust=trust)
         full = replace(module, model_config=facts.model_config, state=facts.state)
-        kind: Any = facts.output_kind
-        return cls(full, observations, actions, stages, default_action_stages(actions, kind))
+        puts_out: Any = facts.output_kind
+        if action_mask is None:
+            chosen = default_action_stages(actions, puts_out)
+        else:
+            chosen = masked_action_stages(actions, puts_out, action_mask)
+        return cls(full, observations, actions, stages, chosen)
 
     def build(self, *, device: str = "cpu", trust: tuple[str, ...] = ()) -> Policy:
         """A fresh policy on a device, marked as not trained; see `RLModuleSpec.build`."""
@@ -205,6 +230,11 @@ class PolicySpec:
         return cls.from_json(spec.config, spec.options)
 
 
+def _arrays(space: Space) -> list[tuple[str, Any, Any]]:
+    """Name, shape and dtype of each leaf; nested ones by their flat names, in any order."""
+    return sorted((name, leaf.shape, leaf.dtype.str) for name, leaf in flat_items(space, "action"))
+
+
 def _dtypes(space: Space) -> list[tuple[str, Any]]:
     return [(name, leaf.dtype) for name, leaf in flat_items(space, "obs")]
 
@@ -212,24 +242,14 @@ def _dtypes(space: Space) -> list[tuple[str, Any]]:
 def decision_space(space: Space, action: Stages) -> Box:
     """What a module puts out for an action space, as the action stages see it: a row of float32.
 
-    With a stage that chooses there is a score for everything that can be chosen, else a number for each element.
+    With a stage that chooses there is a score for everything that can be chosen, else a number for each element; for
+    several leaves it is all of that, one behind the other.
 
     Raises:
-        SpecError: The space is none of Box, Discrete, MultiDiscrete, MultiBinary.
+        SpecError: The space is none of Box, Discrete, MultiDiscrete, MultiBinary, and its stages do not name its parts.
     """
-    counter = _SCORES.get(type(space))
-    if counter is None:
-        known = ", ".join(kind.__name__ for kind in _SCORES)
-        raise SpecError("a policy cannot act in this space", expected=known, found=space.describe())
+    if len(action) == 1 and isinstance(action[0], Parts) and not isinstance(space, Leaf):
+        return Box.uniform(-inf, inf, (sum(action[0].widths),))
+    scores = scores_of(space)
     chooses = any(stage.decides for stage in action)
-    return Box.uniform(-inf, inf, (counter(space) if chooses else prod(space.shape),))  # type: ignore[attr-defined]
-
-
-_SCORES: MappingProxyType[type[Space], Callable[[Any], int]] = MappingProxyType(
-    {
-        Box: lambda space: prod(space.shape),
-        Discrete: lambda space: space.n,
-        MultiDiscrete: lambda space: int(space.nvec.sum()),
-        MultiBinary: lambda space: prod(space.shape),
-    }
-)
+    return Box.uniform(-inf, inf, (scores if chooses else prod(space.shape),))  # type: ignore[attr-defined]

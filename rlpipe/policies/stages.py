@@ -10,7 +10,14 @@ from rlpipe.errors import SpecError
 from rlpipe.modules.fields import choice, read_fields
 from rlpipe.policies.action_stages import Affine, Argmax, Clip, MultiArgmax, Round, Tanh, Threshold, Unscale
 from rlpipe.policies.array_stages import Cast, Flatten, Layout, Reshape
-from rlpipe.policies.default_stages import OutputKind, Stages, default_action_stages, default_observation_stages
+from rlpipe.policies.default_stages import (
+    OutputKind,
+    Stages,
+    default_action_stages,
+    default_observation_stages,
+    masked_action_stages,
+    parted_observation_stages,
+)
 from rlpipe.policies.dict_stages import Concat, PerKey, Pick
 from rlpipe.policies.history_stages import FrameStack
 from rlpipe.policies.mask_stages import Mask
@@ -47,6 +54,8 @@ __all__ = [
     "Unscale",
     "default_action_stages",
     "default_observation_stages",
+    "masked_action_stages",
+    "parted_observation_stages",
     "prepared_space",
     "stages_from_json",
     "stages_to_json",

@@ -14,6 +14,9 @@ _FILES = ("manifest.json", "state.h5", "state.pkl", "model")
 _DEVICES = ("con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(1, 10)))
 _TAME = re.compile(r"[A-Za-z0-9_-]{1,200}")
 _TAKEN = frozenset({*_FILES, *_DEVICES})
+_MOST_PATH_BYTES = 1000
+_UNSAFE = frozenset('\\:*?"<>|')
+_PATH_RULE = f"names joined with /, each at most {_MOST_BYTES} bytes, without {' '.join(sorted(_UNSAFE))}"
 _RULE = f"letters, digits and {' '.join(_PUNCTUATION)}, at most {_MOST_BYTES} bytes, no dot at either end"
 
 
@@ -63,6 +66,47 @@ def validate_ids(values: Iterable[str], *, kind: str = "policy id") -> tuple[str
             f"{kind}s that cannot stand side by side", expected=_RULE, found=listed(problems), fix="rename one of them"
         )
     return ids
+
+
+def validate_file_paths(values: Iterable[str]) -> tuple[str, ...]:
+    """The paths, joined with "/", if they can name files side by side below a directory on every system.
+
+    Raises:
+        IdError: All that is wrong with any of them.
+    """
+    paths = tuple(values)
+    problems = [f"{path!r}: {problem}" for path in paths for problem in _path_problems(path)] or _path_clashes(paths)
+    if problems:
+        raise IdError(
+            "these files cannot lie side by side", expected=_PATH_RULE, found=listed(problems), fix="rename them"
+        )
+    return paths
+
+
+def _path_problems(path: str) -> Iterator[str]:
+    """What no system, or not every one, can have as the path of a file below a directory."""
+    try:
+        sizes = [len(name.encode()) for name in path.split("/")]
+    except UnicodeEncodeError:
+        yield "it is no Unicode text"
+        return
+    if min(sizes) == 0 or max(sizes) > _MOST_BYTES or sum(sizes) > _MOST_PATH_BYTES:
+        yield "an empty name, or a long one"
+    if wrong := sorted({char for char in path if char in _UNSAFE or unicodedata.category(char) == "Cc"}):
+        yield f"characters {' '.join(map(repr, wrong))}"
+    if not unicodedata.is_normalized("NFC", path):
+        yield "it is not in Unicode's composed form (NFC)"
+    for name in path.split("/"):
+        if name.endswith((".", " ")) or name.casefold().split(".")[0] in _DEVICES:
+            yield f"the name {name!r}"
+
+
+def _path_clashes(paths: Iterable[str]) -> list[str]:
+    """Paths that are one where case does not matter, and files that would have to be directories too."""
+    folded = [unicodedata.normalize("NFC", path.casefold()) for path in paths]
+    files = set(folded)
+    above = {path[: match.start()] for path in files for match in re.finditer("/", path)}
+    return [f"{path!r} twice" for path in sorted(files & above)] + _clashes(paths)
 
 
 def _problems(value: object) -> Iterator[str]:

@@ -113,8 +113,9 @@ def _look(array: Any) -> Any:
     """A value that is equal for arrays that are one, and cheap: asking numpy for an address takes ten times as long."""
     if not isinstance(array, np.ndarray) or not array.size:
         return id(array)
-    # As text, because a nan is not equal to itself.
-    return array.shape, f"{array.item(0)} {array.item(-1)}"
+    first, last = array.item(0), array.item(-1)
+    # A nan is not equal to itself.
+    return array.shape, first if first == first else "nan", last if last == last else "nan"  # noqa: PLR0124
 
 
 def _memory(array: Any) -> Any:

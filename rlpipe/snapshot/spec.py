@@ -9,6 +9,7 @@ from json.encoder import encode_basestring_ascii as json_text
 from typing import Any
 
 from rlpipe.errors import ManifestError
+from rlpipe.snapshot.moved import with_first_names
 
 Json = Any
 _FIELDS = ("class", "config", "options")
@@ -67,5 +68,5 @@ class Spec:
         return cls(class_path, config, options)
 
     def identity(self) -> str:
-        """Canonical JSON of what the component computes."""
-        return f'{{"class":{json_text(self.class_path)},"config":{canonical_json(self.config)}}}'
+        """Canonical JSON of what the component computes; classes under the first names that they had."""
+        return with_first_names(f'{{"class":{json_text(self.class_path)},"config":{canonical_json(self.config)}}}')

@@ -7,6 +7,7 @@ taking a part of a state never leaves a hole in one). An **array key** may go on
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
@@ -23,22 +24,26 @@ State: TypeAlias = dict[str, Any]
 
 _PLAIN = (bool, int, float, str, bytes, type(None))
 _EMPTY_NAME = "%"
+_AWKWARD = re.compile(
+    r"[/%\\\x00-\x1f\x7f-\xa0\xad\u1680\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ud800-\uf8ff\ufeff\ufff0-\uffff"
+    r"\U000e0000-\U0010ffff]"
+)
+"""Characters that mean something in a key, or cannot be seen: the same ones in every version of Unicode, so that every
+Python gives a name the same key."""
 
 
 @lru_cache(maxsize=4096)
 def escape(name: str) -> str:
-    """A dict name as one component of a key: never empty, "." or "..", without "/", "%" and control characters."""
+    """A dict name as one component of a key: never empty, "." or "..", without "/", "%" and what cannot be seen."""
     if name in ("", ".", ".."):
         return "".join(f"%{ord(char):02X}" for char in name) or _EMPTY_NAME
     if name.isalnum() and name.isascii():
         return name
-    return "".join(map(_escape_char, name))
+    return _AWKWARD.sub(_escaped, name)
 
 
-def _escape_char(char: str) -> str:
-    if char in "/%\\" or not char.isprintable():
-        return "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "surrogatepass"))
-    return char
+def _escaped(found: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in found[0].encode("utf-8", "surrogatepass"))
 
 
 def unescape(component: str) -> str:

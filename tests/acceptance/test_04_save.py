@@ -97,4 +97,4 @@ def test_manifests_are_whole_checkpoints(checkpoint: Path) -> None:
     for folder in (checkpoint, checkpoint / "policies", *(checkpoint / "policies" / policy for policy in POLICIES)):
         manifest = json.loads((folder / "manifest.json").read_text())
         assert {"format", "version"} <= set(manifest)
-        assert manifest["version"] == 0
+        assert manifest["version"] == 1

@@ -1,6 +1,6 @@
 """How fast artifacts act compared with eager torch: ratios of medians from one interleaved run.
 
-    python tests/benchmarks/export.py [--rounds 9] [--case mlp ...]
+    python tests/benchmarks/export.py [--rounds 9] [--case mlp ...] [--target onnx numpy ...]
 
 One observation at a time, one thread. Run by hand on a quiet machine; absolute times mean little, ratios within one run
 do. Python runtimes take and give numpy arrays; C runs inside of a C program, built with -O3 -march=native.
@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,16 +94,19 @@ class Plain(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """(B, 24) and the memory of an LSTM of 128 -> (B, 6)."""
+    """(B, 24), the memory of an LSTM or GRU of 128, whether an episode starts -> (B, 6), the memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: type[nn.LSTM] | type[nn.GRU]) -> None:
         super().__init__()
-        self.first, self.lstm, self.last = nn.Linear(24, 64), nn.LSTM(64, 128, batch_first=True), nn.Linear(128, 6)
+        self.first, self.memory, self.last = nn.Linear(24, 64), kind(64, 128, batch_first=True), nn.Linear(128, 6)
 
-    def forward(self, obs: torch.Tensor, hidden: torch.Tensor, cell: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def forward(self, obs: torch.Tensor, *given: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        *states, start = given
+        kept = [torch.where(start[:, None, None], 0.0, state).transpose(0, 1).contiguous() for state in states]
         features = torch.tanh(self.first(obs)).unsqueeze(1)
-        features, (hidden, cell) = self.lstm(features, (hidden[None], cell[None]))
-        return torch.tanh(self.last(features[:, 0])), hidden[0], cell[0]
+        features, following = self.memory(features, tuple(kept) if len(kept) > 1 else kept[0])
+        following = following if isinstance(following, tuple) else (following,)
+        return torch.tanh(self.last(features[:, 0])), *(state.transpose(0, 1) for state in following)
 
 
 class Images(nn.Module):
@@ -139,13 +142,21 @@ class Case:
 
 
 VECTOR = ({"obs": ("float32", (24,))}, {"action": ("float32", (6,))})
-STATES = {f"state.{index}": ("float32", (128,)) for index in range(2)}
+
+
+def remembering(kind: type[nn.LSTM] | type[nn.GRU], count: int) -> Case:
+    """A case with so many tensors of memory."""
+    states = {f"state.{index}": ("float32", (1, 128)) for index in range(count)}
+    following = {f"{name}.next": spec for name, spec in states.items()}
+    inputs = {**VECTOR[0], **states, "episode_start": ("bool", ())}
+    return Case(lambda: Recurrent(kind), inputs, {**VECTOR[1], **following})
+
+
 CASES = {
     "mlp": Case(lambda: Plain(64, nn.Tanh), *VECTOR),
     "wide": Case(lambda: Plain(256, nn.ReLU), *VECTOR),
-    "lstm": Case(
-        Recurrent, {**VECTOR[0], **STATES}, {**VECTOR[1], **{f"{name}.next": s for name, s in STATES.items()}}
-    ),
+    "lstm": remembering(nn.LSTM, 2),
+    "gru": remembering(nn.GRU, 1),
     "cnn": Case(Images, {"obs": ("uint8", (84, 84, 4))}, {"action": ("int64", ())}),
 }
 
@@ -165,7 +176,10 @@ def timed(call: Callable[[], object]) -> Measure:
     return measure
 
 
-def contenders(graph: ExportGraph, folder: Path) -> dict[str, Measure]:
+TARGETS = ("onnx", "numpy", "c99", "torchscript", "aot_inductor", "torch_export")
+
+
+def contenders(graph: ExportGraph, folder: Path, targets: Sequence[str]) -> dict[str, Measure]:
     """Every way to run a graph."""
     one = {name: array[:1] for name, array in graph.sample.items()}
 
@@ -175,17 +189,14 @@ def contenders(graph: ExportGraph, folder: Path) -> dict[str, Measure]:
         return [tensor.numpy() for tensor in (results if isinstance(results, tuple) else (results,))]
 
     found = {"eager": timed(eager)}
-    for target_id in ("onnx", "numpy", "c99"):
+    for target_id in targets:
         target = resolve(target_id)
         file = folder / target_id / target.FILE_NAME
         file.parent.mkdir()
         with captured():
             target.export(graph, file, target.Options(), {})
-    for target_id in ("onnx", "numpy"):
-        target = resolve(target_id)
-        step = target.load(str(folder / target_id / target.FILE_NAME))
-        found[target_id] = timed(lambda step=step: step(one))  # type: ignore[misc]
-    found["c99"] = built(folder / "c99")
+            step = None if target_id == "c99" else target.load(str(file))
+        found[target_id] = built(folder / "c99") if step is None else timed(lambda step=step: step(one))  # type: ignore[misc]
     return found
 
 
@@ -223,6 +234,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--case", nargs="*", choices=sorted(CASES), default=list(CASES))
+    parser.add_argument("--target", nargs="*", choices=sorted(TARGETS), default=list(TARGETS))
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     for name in arguments.case:
@@ -230,13 +242,16 @@ def main() -> None:
             folder = Path(made)
             with captured():
                 graph = CASES[name].traced()
-            measures = contenders(graph, folder)
+            measures = contenders(graph, folder, arguments.target)
             rounds = [{key: measure() for key, measure in measures.items()} for _ in range(arguments.rounds)]
             medians = {key: statistics.median(row[key] for row in rounds) for key in measures}
             ratios = {key: statistics.median(row[key] / row["eager"] for row in rounds) for key in measures}
             texts = [f"{key} {medians[key]:.2f} us ({ratios[key]:.3f})" for key in measures]
-            size = (folder / "c99" / "policy.o").stat().st_size
-            sys.stdout.write(f"{name:5} {'  '.join(texts)}  object {size:,} bytes; {start_up(folder / 'numpy')}\n")
+            if "c99" in arguments.target:
+                texts.append(f"object {(folder / 'c99' / 'policy.o').stat().st_size:,} bytes")
+            if "numpy" in arguments.target:
+                texts.append(start_up(folder / "numpy"))
+            sys.stdout.write(f"{name:5} {'  '.join(texts)}\n")
             sys.stdout.flush()
 
 

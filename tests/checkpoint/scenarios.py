@@ -61,6 +61,10 @@ def _write(folder: Path) -> object:
     return write_checkpoint(tree(1), folder / "ckpt", if_exists="replace")
 
 
+def _write_for_now(folder: Path) -> object:
+    return write_checkpoint(tree(1), folder / "ckpt", if_exists="replace", durability="none")
+
+
 def _large(folder: Path) -> object:
     """Written in many calls, perhaps by several threads."""
     weight = np.arange(LARGE, dtype=np.float32)
@@ -104,6 +108,18 @@ def _three_policies(folder: Path) -> None:
     write_checkpoint(tree(3), folder / "base")
 
 
+def _two_checkpoints(folder: Path) -> None:
+    weight = np.arange(200_000, dtype=np.float32)
+    write_checkpoint(tree(2), folder / "ckpt")
+    write_checkpoint(policy(1, weight=weight), folder / "files")
+
+
+def _attach(folder: Path) -> object:
+    """Any folder of files will do, even one that looks like a checkpoint."""
+    attachments = {"policies/p1": folder / "files"}
+    return write_checkpoint(tree(2), folder / "ckpt", if_exists="replace", attachments=attachments)
+
+
 def _series(folder: Path) -> Series:
     return Series(folder=folder, run="r", retention=Retention(keep_last=2))
 
@@ -121,10 +137,12 @@ SCENARIOS = {
     "new": Scenario(_nothing, _write),
     "replacing": Scenario(_one, _write),
     "replacing by two renames": Scenario(_one, _write, can_exchange=False),
+    "without fsync": Scenario(_one, _write_for_now),
     "large": Scenario(_one, _large),
     "sweeping": Scenario(_litter, _write),
     "subset save into a base": Scenario(_base_and_other, _subset_save),
     "slim save": Scenario(_base_and_other, _slim_save),
+    "attachments": Scenario(_two_checkpoints, _attach),
     "linking": Scenario(_three_policies, _save_again),
     "retention": Scenario(_two_steps, _next_step),
 }

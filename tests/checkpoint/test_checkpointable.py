@@ -15,6 +15,7 @@ from rlpipe.errors import (
     SelectionError,
     SpecError,
     StateMismatchError,
+    TieError,
     UnsupportedStateError,
     UntrustedClassError,
 )
@@ -106,6 +107,37 @@ class TestSetState:
     def test_what_is_no_state_is_told(self) -> None:
         with pytest.raises(UnsupportedStateError, match="epsilon"):
             team(1).set_state({"epsilon": object()})
+
+
+class TestSharedArrays:
+    """What a restore does not name must not change with what it names."""
+
+    def sharing(self, *seeds: int) -> Team:
+        made = team(*seeds)
+        made.nets["p1"].actor = made.nets["p0"].actor
+        return made
+
+    def test_a_state_of_all_that_share(self) -> None:
+        live, source = self.sharing(1, 2, 3), self.sharing(4, 5, 6)
+        live.set_state({"p0": source.get_state()["p0"], "p1": source.get_state()["p1"]})
+        assert equal(live.get_state()["p1"], source.get_state()["p1"])
+        assert live.nets["p1"].actor is live.nets["p0"].actor
+        live.set_state({"p2": source.get_state()["p2"]})
+
+    def test_a_state_of_some_that_share(self) -> None:
+        live = self.sharing(1, 2)
+        with pytest.raises(TieError, match="p1/pi/weight with p0/pi/weight"):
+            live.set_state({"p1": team(3, 4).get_state()["p1"]})
+        assert equal(live.get_state(), self.sharing(1, 2).get_state())
+
+    def test_one_component_that_shares(self, tmp_path: Path) -> None:
+        live = self.sharing(1, 2, 3)
+        path = team(4, 5, 6).save_to_path(tmp_path / "ckpt")
+        with pytest.raises(TieError, match="p1/pi/weight with p0/pi/weight"):
+            live.restore_from_path(f"{path}/p1", component="p1")
+        assert equal(live.get_state(), self.sharing(1, 2, 3).get_state())
+        live.restore_from_path(f"{path}/p2", component="p2")
+        assert equal(live.get_state()["p2"], team(4, 5, 6).get_state()["p2"])
 
 
 class TestPaths:
@@ -204,7 +236,7 @@ class TestFromCheckpoint:
 def test_metadata_and_arguments() -> None:
     assert team(1).get_metadata() == {
         "format": "rlpipe-checkpoint",
-        "version": 0,
+        "version": 1,
         "class": "tests.checkpoint.components.Team",
         "trained": True,
     }

@@ -12,6 +12,7 @@ from rlpipe.checkpoint.checkpointable import Checkpointable
 from rlpipe.checkpoint.classes import class_path_of, resolve_class
 from rlpipe.checkpoint.restorable import Restorable
 from rlpipe.errors import SpecError, UntrustedClassError
+from rlpipe.snapshot import moved
 from tests.checkpoint.components import Net
 
 NET = "tests.checkpoint.components.Net"
@@ -123,7 +124,7 @@ def test_installed_packages_vouch_for_their_classes(package: str, monkeypatch: p
 
 
 def test_a_moved_class_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(classes, "MOVED", {"rlpipe.old.Checkpointable": class_path_of(Checkpointable)})
+    monkeypatch.setattr(moved, "MOVED", {"rlpipe.old.Checkpointable": class_path_of(Checkpointable)})
     assert resolve_class("rlpipe.old.Checkpointable", Restorable) is Checkpointable  # type: ignore[type-abstract]
 
 

@@ -52,13 +52,19 @@ def test_a_kill_at_every_call(tmp_path: Path, scenario: str) -> None:
     assert found["kills"] == 2 * sum(found["calls"].values())
 
 
-@pytest.mark.parametrize("scenario", ["new", "replacing"])
-def test_what_a_durable_save_brings_to_the_disk(memory: Path, scenario: str) -> None:
+@pytest.mark.parametrize(
+    ("scenario", "directories", "files"), [("new", 3, 4), ("replacing", 3, 4), ("attachments", 5, 8)]
+)
+def test_what_a_durable_save_brings_to_the_disk(memory: Path, scenario: str, directories: int, files: int) -> None:
     """Every file, every directory, and the name of the whole."""
     calls = campaign("kills", scenario, memory, at_most=0)["calls"]
-    directories, files = 3, 4
-    assert (calls["mkdir"], calls["open"]) == (directories, files)
+    assert (calls["mkdir"], calls["open"] + calls.get("link", 0)) == (directories, files)
     assert calls["fsync"] == directories + files + 1
+
+
+def test_a_save_that_is_not_durable_waits_for_nothing(memory: Path) -> None:
+    calls = campaign("kills", "without fsync", memory, at_most=0)["calls"]
+    assert not {"fsync", "fdatasync", "sync_file_range"} & calls.keys()
 
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="counts with strace")

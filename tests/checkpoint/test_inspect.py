@@ -37,7 +37,7 @@ def test_a_component(tmp_path: Path) -> None:
     info = inspect_checkpoint(path / "policies" / "p0")
     assert info.class_path == "rlpipe.policies.policy.Policy"
     assert info.fingerprint == fingerprint(component(snapshot, "policies/p0"))
-    assert (info.created, info.provenance, info.version) == (None, {}, 0)
+    assert (info.created, info.provenance, info.version) == (None, {}, 1)
     assert [(each.key, each.dtype, each.shape, each.role, each.nbytes) for each in info.arrays] == [
         ("encoder/0/bias", "float32", (8,), "inference", 32),
         ("encoder/0/weight", "float32", (8, 4), "inference", 128),

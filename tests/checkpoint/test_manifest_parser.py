@@ -89,7 +89,7 @@ WEIGHT = ["encoder/0/weight", "float32", [8, 4], "inference", 192]
 BAD: list[tuple[tuple[str | int, ...], Any, str]] = [
     (("format",), "other", "format"),
     (("version",), -1, "version"),
-    (("version",), "0", "version"),
+    (("version",), "1", "version"),
     (("version",), True, "version"),
     (("surprise",), 1, "unknown: surprise"),
     (("ties",), ..., "missing: ties"),

@@ -216,9 +216,9 @@ class TestWhatIsNoCheckpoint:
 
     def test_a_newer_version_names_both_numbers(self, path: Path) -> None:
         resealed(path / "manifest.json", version=7, something_new={})
-        with pytest.raises(FormatVersionError, match="version 0 or older") as caught:
+        with pytest.raises(FormatVersionError, match="version 1 or older") as caught:
             read_checkpoint(path)
-        assert (caught.value.version, caught.value.known) == (7, 0)
+        assert (caught.value.version, caught.value.known) == (7, 1)
 
     def test_a_git_lfs_pointer(self, path: Path) -> None:
         (path / "manifest.json").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n")

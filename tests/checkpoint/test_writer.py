@@ -15,6 +15,7 @@ import xxhash
 from rlpipe.checkpoint import writer
 from rlpipe.checkpoint.inspect import inspect_checkpoint
 from rlpipe.checkpoint.reader import read_checkpoint
+from rlpipe.checkpoint.verify import verify_checkpoint
 from rlpipe.checkpoint.writer import write_checkpoint
 from rlpipe.errors import CheckpointError, CheckpointExistsError, IdError, ManifestError, UnsupportedStateError
 from rlpipe.snapshot import Snapshot, Spec, content_hash, inference_hash
@@ -81,7 +82,7 @@ def test_the_manifest_says_where_the_bytes_are(tmp_path: Path, name: str) -> Non
         del frame[rows[key][3] : rows[key][3] + array.nbytes]
     assert manifest["file"]["frame"] == xxhash.xxh3_128_hexdigest(frame)
     assert manifest["file"]["size"] == len(data)
-    assert (manifest["format"], manifest["version"]) == ("rlpipe-checkpoint", 0)
+    assert (manifest["format"], manifest["version"]) == ("rlpipe-checkpoint", 1)
     assert manifest["content_hash"] == content_hash(snapshot)
     assert manifest["inference_hash"] == inference_hash(snapshot)
 
@@ -176,6 +177,25 @@ class TestWhatIsThereAlready:
             with pytest.raises(CheckpointExistsError):
                 write_checkpoint(policy(1), tmp_path / name, if_exists=if_exists)
         assert (tmp_path / "notes" / "thesis.txt").read_text() == (tmp_path / "file").read_text() == "precious"
+
+    @pytest.mark.parametrize("if_exists", ["error", "replace"])
+    @pytest.mark.parametrize("name", ["policies", "policies/p1"])
+    def test_a_component_of_another_checkpoint_is_never_replaced(
+        self, tmp_path: Path, if_exists: Any, name: str
+    ) -> None:
+        path = write_checkpoint(tree(2), tmp_path / "ckpt")
+        (tmp_path / "link").symlink_to(path)
+        for place in (path / name, tmp_path / "link" / name):
+            with pytest.raises(CheckpointExistsError, match=f"{name}, a component that {path} lists"):
+                write_checkpoint(policy(7), place, if_exists=if_exists)
+        assert verify_checkpoint(path).ok
+
+    def test_beside_the_components_of_a_checkpoint_and_around_a_damaged_one(self, tmp_path: Path) -> None:
+        path = write_checkpoint(tree(2), tmp_path / "ckpt")
+        write_checkpoint(policy(7), path / "policies" / "p7")
+        assert verify_checkpoint(path).notes
+        (path / "policies" / "manifest.json").write_text("{}")
+        write_checkpoint(policy(7), path / "policies" / "p1", if_exists="replace")
 
     def test_a_parent_that_is_a_file(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("x")

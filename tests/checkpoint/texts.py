@@ -34,7 +34,7 @@ def _text(name: str, value: Any) -> str:
     if name == "file" and isinstance(value, dict) and list(value)[-1:] == ["arrays"] and value["arrays"]:
         head = {key: item for key, item in value.items() if key != "arrays"}
         return _plain(head, sort=False)[:-1] + ("," if head else "") + '"arrays":' + _lines(value["arrays"]) + "}"
-    return _lines(value) if name in ("children", "entries", "xxh3") else _plain(value)
+    return _lines(value) if name in ("children", "attachments", "entries", "xxh3") else _plain(value)
 
 
 def _lines(value: Any) -> str:

@@ -9,6 +9,7 @@ from rlpipe.errors import ConfigError
 from rlpipe.exporters.onnx_profile import Profile
 from rlpipe.exporters.targets import onnx
 from rlpipe.pipeline.settings import RunSettings
+from rlpipe.policies.graph_options import GraphOptions
 
 
 @pytest.fixture(name="read")
@@ -229,3 +230,32 @@ def test_a_profile_of_ones_own(read: Any, tmp_path: Any, monkeypatch: pytest.Mon
 def test_a_profile_that_is_not_there(read: Any) -> None:
     with pytest.raises(ConfigError, match=r"did you mean export\.onnx\.profile=rsl_rl\?"):
         read("export=[onnx]", "export.onnx.profile=rslrl")
+
+
+def test_what_of_a_policy_is_exported(read: Any) -> None:
+    words = ["export.mode=stochastic", "export.action=raw", "export.outputs=[log_std,mean]"]
+    graph = read("task=export", *words).export.graph
+    assert graph == GraphOptions(mode="stochastic", action="raw", outputs=("mean", "log_std"))
+    assert read("task=export", "export.component=encoder").export.graph.component == "encoder"
+    assert read("task=export").export.graph == GraphOptions()
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["export.mode=random"], "export.mode"),
+        (["export.action=joint"], "export.action"),
+        (["export.outputs=[q]"], "export.outputs"),
+        (["export.component=encoder", "export.mode=stochastic"], "no export.mode"),
+    ],
+)
+def test_what_cannot_be_exported_is_one_clear_line(read: Any, words: list[str], named: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read("task=export", *words)
+    assert named in str(caught.value)
+
+
+@pytest.mark.parametrize(("word", "expected"), [("true", ""), ("moves", "moves"), ("null", None), ("false", None)])
+def test_where_a_mask_comes_from(read: Any, word: str, expected: str | None) -> None:
+    settings = read("task=save", f"module.action_mask={word}")
+    assert settings.algorithm.policies["p0"].module.action_mask == expected

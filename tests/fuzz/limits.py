@@ -90,9 +90,16 @@ def read_pickle() -> Callable[[Path], Any]:
 
 def read_directory() -> Callable[[Path], Any]:
     from rlpipe.checkpoint.reader import read_checkpoint
+    from rlpipe.checkpoint.verify import verify_checkpoint
     from rlpipe.snapshot.identity import content_hash
 
-    return lambda path: content_hash(read_checkpoint(path))
+    def read(path: Path) -> Any:
+        report = verify_checkpoint(path)
+        found = content_hash(read_checkpoint(path))
+        assert all(each.file.startswith("model/") for each in report.findings), report
+        return found
+
+    return read
 
 
 def read_hdf5_by_forks() -> Callable[[Path], Any]:

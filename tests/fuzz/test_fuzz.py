@@ -27,6 +27,7 @@ from rlpipe.snapshot.state import State
 from tests.checkpoint.components import policy
 from tests.fuzz.limits import Outcome, outcomes
 from tests.fuzz.mutations import mutated, mutated_manifest, mutated_zip
+from tests.golden.checkpoints import HERE
 from tests.importers.sb3_zips import GOLDEN
 
 TIMES = float(os.environ.get("RLPIPE_FUZZ", "1"))
@@ -37,6 +38,7 @@ STATE: State = {
     "flags": np.array([True, False]),
     "none": np.zeros((0, 2)),
 }
+CHECKPOINT_V0 = HERE / "checkpoint_v0"
 BACKENDS = {"hdf5": "state.h5", "pickle": "state.pkl"}
 
 
@@ -151,7 +153,10 @@ def sealed(random: Random, text: bytes) -> bytes:
 
 def seed_checkpoint(folder: Path, backend: str) -> Path:
     shared = np.arange(3)
-    return write_checkpoint(policy(1, tied=[shared, shared]), folder / backend, backend=backend)
+    (folder / "files").mkdir(exist_ok=True)
+    (folder / "files" / "policy.onnx").write_bytes(b"x")
+    snapshot, attachments = policy(1, tied=[shared, shared]), {"": folder / "files"}
+    return write_checkpoint(snapshot, folder / backend, backend=backend, attachments=attachments)
 
 
 def test_checkpoints_are_right_or_refused(tmp_path: Path) -> None:
@@ -168,3 +173,9 @@ def test_checkpoints_are_right_or_refused(tmp_path: Path) -> None:
 def test_manifests_with_right_hashes(tmp_path: Path) -> None:
     paths = [path for name in BACKENDS for path in copies(seed_checkpoint(tmp_path, name), "manifest.json", sealed, 80)]
     require_changes_matter(require_all_typed("checkpoint", paths))
+
+
+def test_manifests_of_version_0_with_right_hashes(tmp_path: Path) -> None:
+    """What a migration is given is believed no more than what it gives."""
+    path = shutil.copytree(CHECKPOINT_V0, tmp_path / "ckpt")
+    require_changes_matter(require_all_typed("checkpoint", copies(path, "manifest.json", sealed, 40)))

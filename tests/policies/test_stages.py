@@ -22,6 +22,7 @@ from rlpipe.policies.stages import (
     MultiArgmax,
     Normalize,
     OneHot,
+    Parts,
     PerKey,
     Reshape,
     Round,
@@ -180,9 +181,13 @@ def test_squashed_actions_need_bounds() -> None:
     assert "finite bounds" in caught.value.fix
 
 
-def test_composite_actions_are_refused() -> None:
+def test_composite_actions_have_stages_for_each_leaf() -> None:
+    (parts,) = default_action_stages(Dict({"b": Box.uniform(-1, 1, (2,)), "a": Discrete(3)}), "logits")
+    assert isinstance(parts, Parts)
+    assert (parts.keys, parts.widths) == (("a", "b"), (3, 2))
+    assert parts.stages == {"a": (Argmax(),), "b": (Clip(-1.0, 1.0),)}
     with pytest.raises(SpecError, match="cannot act in"):
-        default_action_stages(Dict({"a": Discrete(2)}), "logits")
+        default_action_stages(Dict({"a": Text(0, 4, "ab")}), "logits")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from rlpipe.errors import IdError
-from rlpipe.snapshot.ids import validate_id, validate_ids, validate_policy_id
+from rlpipe.snapshot.ids import validate_file_paths, validate_id, validate_ids, validate_policy_id
 
 ALLOWED = st.text(st.characters(categories=["Lu", "Ll", "Lo", "Nd"], include_characters="_-"), min_size=1, max_size=49)
 
@@ -88,3 +88,36 @@ def test_composed_letters_and_digits_make_an_id(text: str) -> None:
     policy_id = "p-" + unicodedata.normalize("NFC", text)
     assume(not any(unicodedata.category(char).startswith("M") for char in policy_id))
     assert validate_id(policy_id) == policy_id
+
+
+@pytest.mark.parametrize("paths", [(), ("model/a", "model/b/a"), ("model/.x y", "model/策略/🙂"), ("manifest.json",)])
+def test_good_paths_of_files_come_back_as_they_are(paths: tuple[str, ...]) -> None:
+    assert validate_file_paths(paths) == paths
+
+
+@pytest.mark.parametrize(
+    ("paths", "part"),
+    [
+        (("a", "A"), "one name"),
+        (("a", "a/b"), "twice"),
+        (("A/b", "a"), "twice"),
+        (("",), "empty"),
+        (("/a",), "empty"),
+        (("a//b",), "empty"),
+        (("../a",), "'..'"),
+        (("a/./b",), "'.'"),
+        (("C:/a",), "':'"),
+        (("a\\b",), "characters"),
+        (("a\0",), "x00"),
+        (("a /b",), "'a '"),
+        (("aux.h/x",), "aux.h"),
+        (("\udcff",), "Unicode"),
+        (("x" * 201,), "long"),
+        (("/".join("x" * 100 for _ in range(11)),), "long"),
+        ((unicodedata.normalize("NFD", "é"),), "NFC"),
+    ],
+)
+def test_bad_paths_of_files_are_refused_with_what_is_wrong(paths: tuple[str, ...], part: str) -> None:
+    with pytest.raises(IdError) as caught:
+        validate_file_paths(paths)
+    assert part in caught.value.found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from typing import Any, NamedTuple
 
 import ml_dtypes
@@ -43,7 +44,20 @@ def test_escaped_names_are_safe_and_come_back(name: str) -> None:
     assert unescape(component) == name
     assert component not in ("", ".", "..")
     assert not set(component) & {"/", "\0", "\\"}
-    assert component.isprintable()
+    assert all(unicodedata.category(char) not in ("Cc", "Cs", "Co", "Zl", "Zp") for char in component)
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        *(("a.b-c_d e", "a.b-c_d e"), ("ü策🙂", "ü策🙂"), ("100%", "100%25"), ("a/b\\c", "a%2Fb%5Cc"), ("", "%")),
+        *((".", "%2E"), ("..", "%2E%2E"), ("\0\n\x7f\x80", "%00%0A%7F%C2%80"), ("\u200b\xa0", "%E2%80%8B%C2%A0")),
+        # Not a character in any version of Unicode so far, and so not printable in any Python: still itself.
+        *(("\u0378\U0003ffff", "\u0378\U0003ffff"), ("\udc80\ue000", "%ED%B2%80%EE%80%80")),
+    ],
+)
+def test_a_name_has_the_same_key_in_every_python(name: str, key: str) -> None:
+    assert escape(name) == key
 
 
 def test_a_lone_surrogate_in_a_name_comes_back() -> None:

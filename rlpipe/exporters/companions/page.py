@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rlpipe.exporters.levels import CONTRACT, LEVELS, SPEED
+from rlpipe.exporters.companions.page_proof import (
+    agreement,
+    episodes,
+    file_checks,
+    matrix,
+    single_steps,
+    speed,
+    steps_in_a_row,
+    targets,
+    wrong_inputs,
+)
+from rlpipe.exporters.companions.page_table import Record, table
 
 PAGE_NAME = "REPORT.md"
-Record = Mapping[str, Any]
 _MOST_ROWS = 64
 _AGAIN = (
     "`python verify.py` runs the golden vectors through every target whose runtime is installed; it needs numpy and "
     "that runtime, nothing else. `golden.json` holds the same vectors for other languages."
 )
-_WRONG = (
-    "What the bare file does with wrong inputs. `checked` in `example.py` and `verify.py` goes before it and refuses "
-    "each of them by name."
-)
+_STEPPING = {
+    "state": "`state.<i>`: what the policy remembers; zeros before the first step, then the `state.<i>.next` of the "
+    "step before.",
+    "episode_start": "`episode_start`: true at the first step of every episode, which puts the memory of that row back "
+    "whatever `state.<i>` holds; false at all other steps.",
+    "action_mask": "`action_mask`: true where a choice is allowed, for one part of the action after the other. Where "
+    "nothing of a part is allowed, all of it is.",
+    "normal": "`noise`: drawn anew for every step from a normal distribution of mean 0 and deviation 1; equal noise "
+    "gives equal actions.",
+    "uniform": "`noise`: drawn anew for every step, uniform between 0 and 1; equal noise gives equal actions.",
+}
 
 
 def page(record: Record) -> str:
@@ -26,15 +42,20 @@ def page(record: Record) -> str:
         f"# {record['policy_id']}",
         _facts(record),
         "## Targets",
-        _targets(record),
+        targets(record),
         "## Proof",
-        _proof(record),
-        *_agreement(record),
-        *_speed(record),
+        matrix(record),
+        *file_checks(record),
+        *single_steps(record),
+        *steps_in_a_row(record),
+        *episodes(record),
+        *agreement(record),
+        *speed(record),
         "## What it takes and gives",
         _signature(record),
+        *_stepping(record),
         *_names(record),
-        *_contract(record),
+        *wrong_inputs(record),
         *_observations(record),
         "## Check it again",
         _AGAIN,
@@ -42,100 +63,24 @@ def page(record: Record) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table in Markdown."""
-    lines = [list(columns), ["---"] * len(columns), *([_cell(cell) for cell in row] for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _cell(value: object) -> str:
-    return str(value).replace("|", "\\|").replace("\n", "<br>")
-
-
 def _facts(record: Record) -> str:
     trained = {True: "yes", False: "**no: weights as they were made**", None: "not recorded"}[record.get("trained")]
     stages = record["stages"]
-    chains = {side: " > ".join(stage["type"] for stage in stages[side]) or "none" for side in ("observation", "action")}
+    chains = {side: " > ".join(stage["type"] for stage in chain) or "none" for side, chain in stages.items()}
     rows = [
         ("fingerprint", f"`{record['fingerprint']}`"),
         ("trained", trained),
         ("module", f"`{record['module']}`"),
         ("mode", record["mode"]),
-        ("observation stages", chains["observation"]),
-        ("action stages", chains["action"]),
+        *((name, _plain(record[name])) for name in ("action", "outputs", "component") if record.get(name)),
+        *((f"{side} stages", chain) for side, chain in chains.items()),
         ("made by", ", ".join(f"{name} {number}" for name, number in record.get("versions", {}).items())),
     ]
-    return table(("", ""), rows)
+    return table(("what", "as exported"), rows)
 
 
-def _targets(record: Record) -> str:
-    rows = [
-        (
-            f"{name} (legacy: {entry['legacy']})" if entry.get("legacy") else name,
-            entry["status"],
-            f"`{entry['file']}`" if entry.get("file") else "-",
-            f"{sum(file['size'] for file in entry.get('files', ())):,}" if entry.get("files") else "-",
-            _error(entry),
-            f"{entry.get('seconds', 0):.1f}",
-            entry.get("message", ""),
-        )
-        for name, entry in sorted(record["targets"].items())
-    ]
-    return table(("target", "status", "file", "bytes", "largest difference", "seconds", "message"), rows)
-
-
-def _error(entry: Record) -> str:
-    checked = entry.get("verification")
-    largest = (checked or {}).get("max_error")
-    return "-" if largest is None else f"{largest:.1e}"
-
-
-def _proof(record: Record) -> str:
-    rows = []
-    for name, entry in sorted(record["targets"].items()):
-        levels = entry.get("levels", {})
-        rows += [(name, level, levels[level]["status"], levels[level]["detail"]) for level in LEVELS if level in levels]
-    return table(("target", "level", "status", "what was found"), rows)
-
-
-def _agreement(record: Record) -> list[str]:
-    pairs = record.get("agreement")
-    if not pairs:
-        return []
-    names = list(pairs)
-    rows = [(name, *(_pair(pairs[name].get(other)) for other in names)) for name in names]
-    text = "Largest difference between the actions of two on the golden vectors."
-    return ["## Agreement", text, table(("", *names), rows)]
-
-
-def _pair(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1e}" if value else "0"
-
-
-def _speed(record: Record) -> list[str]:
-    found = {
-        name: entry["levels"][SPEED]["facts"]
-        for name, entry in sorted(record["targets"].items())
-        if SPEED in entry.get("levels", {})
-    }
-    if not found:
-        return []
-    columns = {
-        "load s": ("load_seconds", "{:.2f}"),
-        "first call ms": ("first_call_seconds", "{:.2f}"),
-        "p50 us": ("p50_us", "{:.0f}"),
-        "p99 us": ("p99_us", "{:.0f}"),
-        "per second at 1024": ("batch_1024_per_second", "{:,.0f}"),
-        "peak MB": ("peak_mb", "{:.0f}"),
-    }
-    rows = [(name, *(_figure(facts, *column) for column in columns.values())) for name, facts in found.items()]
-    text = "Measured once, in Python, on the machine that exported: for comparison with each other only."
-    return ["## Latency", text, table(("target", *columns), rows)]
-
-
-def _figure(facts: Record, name: str, form: str) -> str:
-    value = facts.get(name)
-    return "-" if value is None else form.format(1000 * value if name == "first_call_seconds" else value)
+def _plain(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _signature(record: Record) -> str:
@@ -145,6 +90,13 @@ def _signature(record: Record) -> str:
         for spec in record["signature"][side]
     ]
     return table(("", "name", "dtype", "shape", "low", "high"), rows)
+
+
+def _stepping(record: Record) -> list[str]:
+    """What is to be known about inputs that are no observations."""
+    kinds = [kind for spec in record["signature"]["inputs"] for kind in (spec.get("kind"), spec.get("distribution"))]
+    found = [f"- {_STEPPING[kind]}" for kind in dict.fromkeys(kinds) if kind in _STEPPING]
+    return ["\n".join(found)] if found else []
 
 
 def _bounds(spec: Record) -> tuple[Any, Any]:
@@ -162,21 +114,6 @@ def _names(record: Record) -> list[str]:
     names = record.get("names", {})
     rows = [(f"`{tensor}`", index, name) for tensor, given in names.items() for index, name in enumerate(given)]
     return [table(("tensor", "element", "name"), rows)] if rows else []
-
-
-def _contract(record: Record) -> list[str]:
-    found = {
-        name: entry["levels"][CONTRACT].get("facts", {})
-        for name, entry in sorted(record["targets"].items())
-        if CONTRACT in entry.get("levels", {})
-    }
-    cases = list(dict.fromkeys(case for facts in found.values() for case in facts))
-    if not cases:
-        return []
-    rows = [
-        (case, *(facts.get(case, {}).get("file", "-").partition(":")[0] for facts in found.values())) for case in cases
-    ]
-    return ["## Wrong inputs", _WRONG, table(("input", *found), rows)]
 
 
 def _observations(record: Record) -> list[str]:

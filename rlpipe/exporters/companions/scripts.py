@@ -94,10 +94,10 @@ def _acting_with_memory(inputs: Sequence[Mapping[str, Any]]) -> str:
 # what the environment gives.
 {notes}with np.load(here / "golden.npz") as golden:
     steps = {{name: golden["sequence/inputs/" + name][:, :1] for name in {given!r}}}
-# The memory: zeros before the first step, then what the policy gave at the step before. episode_start is True at the
-# first step of every episode and puts the memory of that row back, whatever it holds; at all other steps it is False.
-shapes = {{spec["name"]: (1, *spec["shape"][1:]) for spec in INPUTS}}
-state = {{spec["name"]: np.zeros(shapes[spec["name"]], spec["dtype"]) for spec in INPUTS if spec["name"] in {states!r}}}
+# The memory: zeros before the first step, then what the policy gave the step before. episode_start is True at the
+# first step of every episode and puts the memory of that row back, whatever it holds; at other steps it is False.
+specs = [spec for spec in INPUTS if spec["name"].startswith("state.")]
+state = {{spec["name"]: np.zeros((1, *spec["shape"][1:]), spec["dtype"]) for spec in specs}}
 for step in range(len(steps["episode_start"])):
     outputs = policy({{**{{name: array[step] for name, array in steps.items()}}, **state}})
     state = {{name: outputs[name + ".next"] for name in state}}

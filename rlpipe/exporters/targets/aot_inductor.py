@@ -70,7 +70,7 @@ def export(graph: ExportGraph, path: Path, options: Options, essentials: Mapping
     del options
     signature = graph.signature.to_json()
     facts = {"inputs": signature["inputs"], "outputs": signature["outputs"], "essentials": dict(essentials)}
-    program = copy.copy(graph.program)
+    program = _opened(graph.program)
     sample = (torch.tensor(graph.sample[spec.name][:_TRACED_BATCH]) for spec in graph.signature.inputs)
     program.example_inputs = (tuple(sample), {})
     with tempfile.TemporaryDirectory(prefix="aoti-") as made, _cache_in(made):
@@ -102,22 +102,37 @@ def load(path: str) -> Step:
     loader = torch._C._aoti.AOTIModelPackageLoader(path, "model", False, 1, -1)  # noqa: SLF001, FBT003 - see above
     facts = json.loads(loader.get_metadata()["rlpipe"])
 
-    def tensor(spec: Any, array: Any) -> Any:
-        shape = tuple(spec["shape"][1:])
-        if array.dtype != spec["dtype"] or array.ndim != len(shape) + 1 or array.shape[1:] != shape:
-            raise ValueError(
-                f"{spec['name']}: expected {spec['dtype']} {['batch', *shape]}, got {array.dtype} {array.shape}"
-            )
-        return torch.tensor(np.ascontiguousarray(array))
+    inputs = [(spec["name"], np.dtype(spec["dtype"]), tuple(spec["shape"][1:])) for spec in facts["inputs"]]
+    outputs, names = [spec["name"] for spec in facts["outputs"]], {name for name, _, _ in inputs}
+    run, borrowed, copied = loader.run, torch.from_numpy, torch.tensor
 
     def step(arrays: Any) -> dict[str, Any]:
-        names = [spec["name"] for spec in facts["inputs"]]
-        if set(arrays) != set(names) or len({len(arrays[name]) for name in names}) > 1:
-            raise ValueError(f"expected the inputs {names} in one batch size, found {sorted(arrays)}")
-        outputs = loader.run([tensor(spec, arrays[spec["name"]]) for spec in facts["inputs"]])
-        return {spec["name"]: output.numpy() for spec, output in zip(facts["outputs"], outputs, strict=True)}
+        if arrays.keys() != names:
+            raise ValueError(f"expected the inputs {sorted(names)}, found {sorted(arrays)}")
+        batch = arrays[inputs[0][0]].shape[:1]
+        given = []
+        for name, dtype, shape in inputs:
+            array = arrays[name]
+            if array.dtype != dtype or array.shape != batch + shape or not batch:
+                expected = f"{dtype} {['batch', *shape]} in one batch size"
+                raise ValueError(f"{name}: expected {expected}, found {array.dtype} {list(array.shape)}")
+            flags = array.flags
+            given.append(borrowed(array) if flags.writeable and flags.c_contiguous else copied(np.array(array)))
+        # Copies: a result may be an input or a weight seen in another way.
+        return {name: tensor.numpy().copy() for name, tensor in zip(outputs, run(given), strict=True)}
 
     return step
+
+
+def _opened(program: Any) -> Any:
+    """The program with its LSTMs in plain operators, which become one loop; whole, they are calls that take longer."""
+    import torch
+
+    whole = torch.ops.aten.lstm.input
+    if all(node.target is not whole for node in program.graph.nodes):
+        return copy.copy(program)
+    table = torch.export.default_decompositions()
+    return program.run_decompositions({whole: table[whole]})
 
 
 def _settings(facts: Mapping[str, Any]) -> dict[str, Any]:

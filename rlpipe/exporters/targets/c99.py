@@ -85,6 +85,14 @@ def export(graph: ExportGraph, path: Path, options: Options, essentials: Mapping
         (path.parent / name).write_text(text, encoding="ascii", newline="\n")
 
 
+def operators(path: str) -> tuple[str, ...]:
+    """The names of what a file computes with; it is read and not run."""
+    text = Path(path).read_text(encoding="utf-8")
+    # What the policy itself is called is the user's choice.
+    called = set(re.findall(r"\b([a-z]\w*)\(", text))
+    return tuple(sorted(name for name in called if not name.endswith(("_init", "_reset", "_step"))))
+
+
 def load(path: str) -> Step:  # noqa: C901, PLR0915 - its text alone goes where rlpipe is not
     """Compile the file with the machine's C compiler and open the result; a batch is a loop."""
     import ctypes

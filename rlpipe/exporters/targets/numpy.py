@@ -64,6 +64,12 @@ def export(graph: ExportGraph, path: Path, options: Options, essentials: Mapping
     (path.parent / RUNNER_NAME).write_bytes((_TEMPLATES / RUNNER_NAME).read_bytes())
 
 
+def operators(path: str) -> tuple[str, ...]:
+    """The names of what a file computes with; it is read and not run."""
+    operations = json.loads(Path(path).with_name(GRAPH_NAME).read_text(encoding="utf-8"))["operations"]
+    return tuple(sorted({str(operation[0]) for operation in operations}))
+
+
 def load(path: str) -> Step:
     """Open the files with the program beside them."""
     import os

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlpipe.errors import ConfigError, UnsupportedModuleError, listed
-from rlpipe.exporters.onnx_cleaning import BATCH, clean, folded
+from rlpipe.exporters.onnx_cleaning import BATCH, clean
 from rlpipe.exporters.onnx_edges import apply
 from rlpipe.exporters.onnx_profile import Profile, chosen_metadata, require_operators
 from rlpipe.exporters.target import Step, install_hint, require_tolerances
@@ -79,6 +79,14 @@ def export(graph: ExportGraph, path: Path, options: Options, essentials: Mapping
     path.write_bytes(model.SerializeToString(deterministic=True))
 
 
+def operators(path: str) -> tuple[str, ...]:
+    """The names of what a file computes with; it is read and not run."""
+    import onnx
+
+    model = onnx.load(path)
+    return tuple(sorted({node.op_type for part in (model.graph, *model.functions) for node in part.node}))
+
+
 def load(path: str) -> Step:
     """Open a file in ONNX Runtime on the CPU; what its profile renamed has the names of the signature again."""
     import json
@@ -139,17 +147,10 @@ def load(path: str) -> Step:
 def _converted(graph: ExportGraph, options: Options) -> Any:
     import torch
 
+    from rlpipe.exporters.onnx_conversion import converted
+
     try:
-        made = torch.onnx.export(
-            graph.program,
-            (),
-            input_names=[spec.name for spec in graph.signature.inputs],
-            output_names=[spec.name for spec in graph.signature.outputs],
-            opset_version=options.opset,
-            dynamo=True,
-            external_data=False,
-            verbose=False,
-        )
+        return converted(graph, options.opset)
     except torch.onnx.errors.OnnxExporterError as error:
         raise UnsupportedModuleError(
             "torch cannot write this policy as ONNX",
@@ -157,10 +158,6 @@ def _converted(graph: ExportGraph, options: Options) -> Any:
             found=_last_line(error),
             fix="replace the operator, or try another export.onnx.opset",
         ) from error
-    if made is None:
-        raise UnsupportedModuleError("torch wrote no ONNX model", expected="one model", found="nothing")
-    folded(made.model)
-    return made.model_proto
 
 
 def _last_line(error: BaseException) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,9 @@ FILE_NAME = "policy.pt2"
 BLOCKED: tuple[str, ...] = ()
 LOADING_RUNS_CODE = True
 """torch.export.load unpickles some payloads and evaluates expressions."""
+
+
+_SWITCHES = ("train", "training")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +71,20 @@ def export(graph: ExportGraph, path: Path, options: Options, essentials: Mapping
     path.write_bytes(file.getvalue())
 
 
+def operators(path: str) -> tuple[str, ...]:
+    """The names of what a file computes with; it is read and not run."""
+    with zipfile.ZipFile(path) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith("models/model.json"))
+        nodes = json.loads(archive.read(name))["graph_module"]["graph"]["nodes"]
+    return tuple(sorted({str(node["target"]) for node in nodes if not _is_off(node)}))
+
+
+def _is_off(node: Mapping[str, Any]) -> bool:
+    """Whether an operator such as dropout is told that nobody trains."""
+    switches = [given["arg"].get("as_bool") for given in node["inputs"] if given["name"] in _SWITCHES]
+    return bool(switches) and not any(switches)
+
+
 def load(path: str) -> Step:
     """Open a file in torch on the CPU."""
     import json
@@ -83,7 +101,8 @@ def load(path: str) -> Step:
         with torch.no_grad():
             outputs = module(*(torch.tensor(arrays[name]) for name in names["inputs"]))
         outputs = (outputs,) if isinstance(outputs, torch.Tensor) else outputs
-        return {name: output.numpy() for name, output in zip(names["outputs"], outputs, strict=True)}
+        # Copies: a result may be an input or a weight seen in another way.
+        return {name: output.numpy().copy() for name, output in zip(names["outputs"], outputs, strict=True)}
 
     return step
 

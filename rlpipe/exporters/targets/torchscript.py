@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -68,6 +69,13 @@ def export(graph: ExportGraph, path: Path, options: Options, essentials: Mapping
     path.write_bytes(_without_traces(file.getvalue()))
 
 
+def operators(path: str) -> tuple[str, ...]:
+    """The names of what a file computes with; it is read and not run."""
+    with zipfile.ZipFile(path) as archive:
+        texts = [archive.read(name).decode() for name in archive.namelist() if name.endswith(".py")]
+    return tuple(sorted(set(re.findall(r"\btorch\.(\w+)\(", "\n".join(texts)))))
+
+
 def load(path: str) -> Step:
     """Open a file in torch on the CPU."""
     import json
@@ -80,14 +88,22 @@ def load(path: str) -> Step:
         warnings.simplefilter("ignore", DeprecationWarning)
         module = torch.jit.load(path, map_location="cpu", _extra_files=extra)  # type: ignore[no-untyped-call]
     names = json.loads(extra["rlpipe.json"])
+    inputs, outputs = names["inputs"], names["outputs"]
+    expected = set(inputs)
+    forward, borrowed, copied = module.forward, torch.from_numpy, torch.tensor
 
     def step(arrays: Any) -> dict[str, Any]:
-        if set(arrays) != set(names["inputs"]):
-            raise ValueError(f"expected the inputs {names['inputs']}, found {sorted(arrays)}")
-        with torch.inference_mode():
-            outputs = module(*(torch.tensor(arrays[name]) for name in names["inputs"]))
-        outputs = (outputs,) if isinstance(outputs, torch.Tensor) else outputs
-        return {name: output.numpy() for name, output in zip(names["outputs"], outputs, strict=True)}
+        if arrays.keys() != expected:
+            raise ValueError(f"expected the inputs {inputs}, found {sorted(arrays)}")
+        given = [
+            borrowed(array) if array.flags.writeable and array.flags.c_contiguous else copied(array)
+            for array in map(arrays.__getitem__, inputs)
+        ]
+        found = forward(*given)
+        # Copies: a result may be an input or a weight seen in another way.
+        if len(outputs) == 1:
+            return {outputs[0]: found.numpy().copy()}
+        return {name: tensor.numpy().copy() for name, tensor in zip(outputs, found, strict=True)}
 
     return step
 

@@ -15,7 +15,7 @@ from rlpipe.modules.activations import ACTIVATIONS
 from rlpipe.modules.fields import choice, flag, read_fields, wholes
 from rlpipe.modules.inference_only_api import InferenceOnlyAPI
 from rlpipe.modules.torch.batch import Batch, Outputs
-from rlpipe.modules.torch.encoders import LSTM, MLP, EncoderConfig, input_shape, read_encoder
+from rlpipe.modules.torch.encoders import LSTM, MLP, EncoderConfig, input_shape, read_encoder, sees_parts
 from rlpipe.modules.torch.heads import dueling, value_head
 from rlpipe.modules.torch.passes import Sequence, Step, initial_state
 from rlpipe.modules.torch.rl_module import RLModule
@@ -69,6 +69,11 @@ class DQNModule(RLModule, InferenceOnlyAPI):
     def full_model_config(cls, model_config: Mapping[str, Any]) -> Mapping[str, Any]:
         """See `DQNConfig`."""
         return read_fields(DQNConfig, model_config, where="model_config").to_json()
+
+    @classmethod
+    def sees_parts(cls, model_config: Mapping[str, Any]) -> bool:
+        """With an encoder of type multi."""
+        return sees_parts(model_config.get("encoder"))
 
     def setup(self) -> None:
         """Build the network and a target with the same numbers."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar, cast
 
 import torch
 from torch import nn
@@ -61,8 +61,9 @@ class MLP:
         """Plain JSON, the inverse of `read_among`."""
         return {"type": self.type, "hidden": list(self.hidden), "activation": self.activation}
 
-    def build(self, shape: Shape) -> Encoder:
+    def build(self, shape: Shape | Mapping[str, Shape]) -> Encoder:
         """The network for inputs (B, *shape)."""
+        shape = one_shape(shape, where=self.type)
         return MLPEncoder(
             linear_stack(prod(shape), self.hidden, self.activation),
             out_features=self.hidden[-1] if self.hidden else prod(shape),
@@ -93,12 +94,13 @@ class CNN:
         filters = [list(layer) for layer in self.filters]
         return {"type": self.type, "filters": filters, "hidden": list(self.hidden), "activation": self.activation}
 
-    def build(self, shape: Shape) -> Encoder:
+    def build(self, shape: Shape | Mapping[str, Shape]) -> Encoder:
         """The network for inputs (B, channels, height, width).
 
         Raises:
             SpecError: The inputs are no images, or too small for the filters.
         """
+        shape = one_shape(shape, where=self.type)
         if len(shape) != 3:
             raise SpecError("a cnn encoder takes images", expected="shape (channels, height, width)", found=str(shape))
         layers: list[nn.Module] = []
@@ -127,6 +129,22 @@ def _require_room(height: int, width: int, shape: Shape, filters: Any) -> None:
         )
 
 
+def one_shape(shape: Shape | Mapping[str, Shape], *, where: str) -> Shape:
+    """The shape of an observation without parts.
+
+    Raises:
+        SpecError: It has parts.
+    """
+    if not isinstance(shape, Mapping):
+        return shape
+    raise SpecError(
+        f"a {where} encoder takes one array",
+        expected="an observation without parts",
+        found=f"the parts {', '.join(shape)}",
+        fix="name an encoder of type multi for it: {type: multi}",
+    )
+
+
 FeedForward: TypeAlias = MLP | CNN
 
 
@@ -137,7 +155,7 @@ def read_among(value: Any, kinds: Mapping[str, type[T]], *, where: str) -> T:
         SpecError: Unknown type or field, or a value that does not fit.
     """
     if isinstance(value, tuple(kinds.values())):
-        return value
+        return cast("T", value)
     if not isinstance(value, Mapping):
         raise SpecError(f"{where} is no encoder", expected="a mapping with a type", found=repr(value)[:80])
     rest = dict(value)

@@ -15,7 +15,7 @@ from torch import nn
 from rlpipe.errors import SpecError
 from rlpipe.modules.torch.batch import Outputs
 from rlpipe.modules.torch.encoders import linear_stack
-from rlpipe.snapshot.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Space
+from rlpipe.snapshot.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple, flat_items
 
 LogStd: TypeAlias = Literal["free", "state", "gsde"]
 
@@ -131,12 +131,38 @@ def dueling(advantages: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     return values + advantages - advantages.mean(dim=-1, keepdim=True)
 
 
+class PartsHead(nn.Module):
+    """A head for each leaf of a Dict or Tuple of actions, in flat order, under `parts/<i>`.
+
+    `logits` (B, n) are their decisions behind each other, logits and means; `log_std` (B, k) is that of the means.
+    """
+
+    def __init__(self, latent: int, space: Space, log_std: LogStd) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList(policy_head(latent, leaf, log_std) for _, leaf in flat_items(space, "action"))
+
+    def mode(self, latent: torch.Tensor) -> Outputs:
+        """`logits` alone: what acts without noise."""
+        found = [
+            part.mode(latent)["mean"] if isinstance(part, GaussianHead) else part(latent)["logits"]
+            for part in self.parts
+        ]
+        return {"logits": torch.cat(found, dim=-1)}
+
+    def forward(self, latent: torch.Tensor) -> Outputs:
+        """`logits`, and `log_std` where a leaf has real numbers."""
+        spreads = [part(latent)["log_std"] for part in self.parts if isinstance(part, GaussianHead)]
+        return {**self.mode(latent), **({"log_std": torch.cat(spreads, dim=-1)} if spreads else {})}
+
+
 def policy_head(latent: int, space: Space, log_std: LogStd) -> nn.Module:
     """The head of a stochastic policy over an action space.
 
     Raises:
-        SpecError: The space is none of Box, Discrete, MultiDiscrete, MultiBinary.
+        SpecError: A leaf of the space is none of Box, Discrete, MultiDiscrete, MultiBinary.
     """
+    if isinstance(space, (Dict, Tuple)):
+        return PartsHead(latent, space, log_std)
     builder = _POLICY_HEADS.get(type(space))
     if builder is None:
         known = ", ".join(kind.__name__ for kind in _POLICY_HEADS)

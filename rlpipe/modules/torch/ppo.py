@@ -13,8 +13,8 @@ from torch import nn
 from rlpipe.modules.fields import choice, flag, read_fields
 from rlpipe.modules.inference_only_api import InferenceOnlyAPI
 from rlpipe.modules.torch.batch import Batch, Outputs
-from rlpipe.modules.torch.encoders import LSTM, MLP, EncoderConfig, Shape, input_shape, read_encoder
-from rlpipe.modules.torch.heads import GaussianHead, LogStd, policy_head, value_head
+from rlpipe.modules.torch.encoders import LSTM, MLP, EncoderConfig, Inputs, input_shape, read_encoder, sees_parts
+from rlpipe.modules.torch.heads import GaussianHead, LogStd, PartsHead, policy_head, value_head
 from rlpipe.modules.torch.passes import Sequence, Step, initial_state
 from rlpipe.modules.torch.rl_module import RLModule
 from rlpipe.snapshot.state import Array
@@ -71,10 +71,10 @@ class ActorCriticEncoder(nn.Module):
         critic_encoder: The critic's own; absent in a module that only acts.
     """
 
-    def __init__(self, config: PPOConfig, shape: Shape) -> None:
+    def __init__(self, config: PPOConfig, shape: Inputs) -> None:
         super().__init__()
         self.encoder = config.shared.build(shape) if config.shared else None
-        inner = (self.encoder.out_features,) if self.encoder is not None else shape
+        inner: Inputs = (self.encoder.out_features,) if self.encoder is not None else shape
         self.actor_encoder = config.actor.build(inner)
         self.critic_encoder = config.critic.build(inner)
 
@@ -110,6 +110,11 @@ class PPOModule(RLModule, InferenceOnlyAPI):
         """See `PPOConfig`."""
         return read_fields(PPOConfig, model_config, where="model_config").to_json()
 
+    @classmethod
+    def sees_parts(cls, model_config: Mapping[str, Any]) -> bool:
+        """With an encoder of type multi."""
+        return sees_parts(*(model_config.get(name) for name in ("shared", "actor", "critic")))
+
     def setup(self) -> None:
         """Build encoders and heads."""
         self.config = read_fields(PPOConfig, self.model_config, where="model_config")
@@ -124,9 +129,9 @@ class PPOModule(RLModule, InferenceOnlyAPI):
 
     def output_kind(self) -> str:
         """Logits of choices, or a mean."""
-        if not isinstance(self.pi, GaussianHead):
-            return "logits"
-        return "squashed" if self.config.squash else "mean"
+        if isinstance(self.pi, GaussianHead):
+            return "squashed" if self.config.squash else "mean"
+        return "squashed" if self.config.squash and isinstance(self.pi, PartsHead) else "logits"
 
     def get_initial_state(self) -> dict[str, Any]:
         """What the encoders that act remember, `shared/h` and `actor/h` and so on; the critic's memory is its own."""
@@ -136,7 +141,9 @@ class PPOModule(RLModule, InferenceOnlyAPI):
         """`logits` (B, n), or `mean` (B, n)."""
         steps = Step(batch)
         latent = self.encoder.actor(batch["obs"], steps)
-        return steps.outputs(self.pi.mode(latent) if isinstance(self.pi, GaussianHead) else self.pi(latent))
+        return steps.outputs(
+            self.pi.mode(latent) if isinstance(self.pi, (GaussianHead, PartsHead)) else self.pi(latent)
+        )
 
     def forward_exploration(self, batch: Batch) -> Outputs:
         """`logits`, or `mean` and `log_std`."""

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from rlpipe.checkpoint.classes import resolve_class
 from rlpipe.modules.torch.batch import STATE_IN
 from rlpipe.modules.torch.tensors import tensor_of
 from rlpipe.snapshot.spaces import Box, Leaf, Space, flat_batch, flat_items, nested_batch
@@ -103,6 +104,18 @@ class ModuleFacts:
     output_kind: str
     model_config: Mapping[str, Any]
     state: Mapping[str, Mapping[str, Any]]
+
+
+def class_of(kind: str | type, *, trust: tuple[str, ...]) -> type[RLModule]:
+    """The class of a module, of itself or of its dotted path.
+
+    Raises:
+        UntrustedClassError: The path is not trusted.
+        SpecError: It is the path of something else.
+    """
+    from rlpipe.modules.torch.rl_module import RLModule
+
+    return resolve_class(kind, RLModule, trust=trust) if isinstance(kind, str) else kind  # type: ignore[type-abstract]
 
 
 def learn_about(spec: RLModuleSpec, *, trust: tuple[str, ...]) -> ModuleFacts:

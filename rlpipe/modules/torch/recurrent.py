@@ -18,13 +18,14 @@ import torch
 from torch import nn
 
 from rlpipe.modules.fields import whole
-from rlpipe.modules.torch.feedforward import CNN, MLP, Encoder, FeedForward, Shape, read_among
+from rlpipe.modules.torch.feedforward import CNN, MLP, Encoder, FeedForward, one_shape, read_among
+from rlpipe.modules.torch.multi import Inputs, Multi, MultiEncoder
 from rlpipe.snapshot.state import Array
 
 Memory: TypeAlias = Mapping[str, torch.Tensor]
 """`h`, and for a LSTM `c`: (B, layers, hidden)."""
 
-_BEFORE: MappingProxyType[str, type[FeedForward]] = MappingProxyType({"cnn": CNN, "mlp": MLP})
+_BEFORE: MappingProxyType[str, type[FeedForward | Multi]] = MappingProxyType({"cnn": CNN, "mlp": MLP, "multi": Multi})
 _AFTER: MappingProxyType[str, type[MLP]] = MappingProxyType({"mlp": MLP})
 
 
@@ -128,6 +129,9 @@ class GRUCells(Cells):
         return out, {"h": h}
 
 
+CellsKind: TypeAlias = type[LSTMCells] | type[GRUCells]
+
+
 class RecurrentEncoder(nn.Module):
     """A recurrent network, with an encoder before it and one behind it where asked for.
 
@@ -138,7 +142,7 @@ class RecurrentEncoder(nn.Module):
         out_features: Length of the feature vector.
     """
 
-    def __init__(self, rnn: Cells, before: Encoder | None, after: Encoder | None) -> None:
+    def __init__(self, rnn: Cells, before: Encoder | MultiEncoder | None, after: Encoder | None) -> None:
         super().__init__()
         self.before, self.rnn, self.after = before, rnn, after
         self.out_features = rnn.hidden if after is None else after.out_features
@@ -190,7 +194,7 @@ class RecurrentEncoder(nn.Module):
 
 def per_step(values: Any, encode: Callable[[Any], torch.Tensor]) -> torch.Tensor:
     """(B, T, ...), perhaps nested, through an encoder of single steps: (B, T, n)."""
-    made = encode(_merged(values))
+    made = encode(merged(values))
     return made.reshape(*rows_and_steps(values), *made.shape[1:])
 
 
@@ -201,9 +205,10 @@ def rows_and_steps(values: Any) -> tuple[int, int]:
     return values.shape[0], values.shape[1]
 
 
-def _merged(values: Any) -> Any:
+def merged(values: Any) -> Any:
+    """(B, T, ...), perhaps nested, as (B * T, ...)."""
     if isinstance(values, Mapping):
-        return {name: _merged(value) for name, value in values.items()}
+        return {name: merged(value) for name, value in values.items()}
     return values.flatten(0, 1)
 
 
@@ -214,17 +219,17 @@ class LSTM:
     Attributes:
         hidden_size: Length of what each layer remembers.
         num_layers: Layers above each other.
-        before: Encoder ahead of it, a mlp or a cnn, or None.
+        before: Encoder ahead of it, a mlp, a cnn or a multi, or None.
         after: Layers behind it, a mlp, or None.
     """
 
     hidden_size: int = 64
     num_layers: int = 1
-    before: FeedForward | None = None
+    before: FeedForward | Multi | None = None
     after: MLP | None = None
 
     type: ClassVar[str] = "lstm"
-    cells: ClassVar[type[Cells]] = LSTMCells
+    cells: ClassVar[CellsKind] = LSTMCells
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -251,10 +256,10 @@ class LSTM:
             "after": self.after and self.after.to_json(),
         }
 
-    def build(self, shape: Shape) -> RecurrentEncoder:
+    def build(self, shape: Inputs) -> RecurrentEncoder:
         """The network for inputs (B, *shape)."""
         before = None if self.before is None else self.before.build(shape)
-        width = prod(shape) if before is None else before.out_features
+        width = prod(one_shape(shape, where=self.type)) if before is None else before.out_features
         cells = self.cells(width, self.hidden_size, self.num_layers)
         return RecurrentEncoder(cells, before, None if self.after is None else self.after.build((self.hidden_size,)))
 
@@ -264,4 +269,4 @@ class GRU(LSTM):
     """A GRU, with the fields of a LSTM. Its memory is `h`, (num_layers, hidden_size)."""
 
     type: ClassVar[str] = "gru"
-    cells: ClassVar[type[Cells]] = GRUCells
+    cells: ClassVar[CellsKind] = GRUCells

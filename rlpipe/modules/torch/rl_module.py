@@ -110,6 +110,12 @@ class RLModule(nn.Module, Checkpointable):
         """
         return model_config
 
+    @classmethod
+    def sees_parts(cls, model_config: Mapping[str, Any]) -> bool:
+        """Whether default stages leave the parts of a Dict or Tuple apart, and do not put them into one row."""
+        del model_config
+        return False
+
     def setup(self) -> None:
         """Build the networks from `observation_space`, `action_space` and `model_config`."""
 

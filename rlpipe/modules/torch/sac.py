@@ -17,17 +17,19 @@ from rlpipe.modules.fields import choice, flag, read_fields, whole
 from rlpipe.modules.inference_only_api import InferenceOnlyAPI
 from rlpipe.modules.torch.batch import Batch, Outputs
 from rlpipe.modules.torch.encoders import (
-    CNN,
     LSTM,
     MLP,
     EncoderConfig,
+    Inputs,
     RecurrentEncoder,
-    Shape,
     input_shape,
     read_encoder,
+    sees_parts,
 )
+from rlpipe.modules.torch.feedforward import one_shape
 from rlpipe.modules.torch.heads import LogStd, SquashedGaussianHead
 from rlpipe.modules.torch.passes import Sequence, Step, initial_state
+from rlpipe.modules.torch.recurrent import merged
 from rlpipe.modules.torch.rl_module import RLModule
 from rlpipe.snapshot.spaces import Box
 
@@ -38,7 +40,7 @@ class SACConfig:
 
     Attributes:
         actor: Encoder of the policy.
-        critic: Encoder of each Q function. A mlp takes observation and action in one row; a cnn takes the observation,
+        critic: Encoder of each Q function. A mlp takes observation and action in one row; others take the observation,
             and the action joins behind it.
         n_critics: How many Q functions.
         log_std: "state" or "gsde", see `GaussianHead`.
@@ -96,13 +98,14 @@ class QFunction(nn.Module):
         q: The value of the features.
     """
 
-    def __init__(self, config: EncoderConfig, shape: Shape, n_actions: int) -> None:
+    def __init__(self, config: EncoderConfig, shape: Inputs, n_actions: int) -> None:
         super().__init__()
-        self.is_joint = not isinstance(config, CNN)
-        self.encoder = config.build((prod(shape) + n_actions,) if self.is_joint else shape)
+        self.is_joint = isinstance(config, MLP)
+        joint = (prod(one_shape(shape, where=config.type)) + n_actions,) if self.is_joint else shape
+        self.encoder = config.build(joint)
         self.q = nn.Linear(self.encoder.out_features + (0 if self.is_joint else n_actions), 1)
 
-    def forward(self, obs: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+    def forward(self, obs: Any, actions: torch.Tensor) -> torch.Tensor:
         """Observations (B, ...) and actions (B, n) to values (B,)."""
         if self.is_joint:
             features = self.encoder(torch.cat([obs.flatten(1), actions], dim=1))
@@ -121,6 +124,11 @@ class SACModule(RLModule, InferenceOnlyAPI):
     def full_model_config(cls, model_config: Mapping[str, Any]) -> Mapping[str, Any]:
         """See `SACConfig`."""
         return read_fields(SACConfig, model_config, where="model_config").to_json()
+
+    @classmethod
+    def sees_parts(cls, model_config: Mapping[str, Any]) -> bool:
+        """With an encoder of type multi."""
+        return sees_parts(model_config.get("actor"), model_config.get("critic"))
 
     def setup(self) -> None:
         """Build policy, Q functions, and targets with the same numbers."""
@@ -173,7 +181,7 @@ class SACModule(RLModule, InferenceOnlyAPI):
         obs, actions = batch["obs"], batch["actions"]
         leading = actions.shape[:-1]
         if isinstance(steps, Sequence):
-            obs, actions = obs.flatten(0, 1), actions.flatten(0, 1)
+            obs, actions = merged(obs), merged(actions)
         pairs = (("critic_q", self.qf), ("target_q", self.target_qf))
         values = {
             name: torch.stack([function(obs, actions) for function in functions], dim=1).reshape(*leading, -1)

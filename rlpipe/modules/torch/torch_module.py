@@ -11,7 +11,7 @@ from torch import nn
 
 from rlpipe.checkpoint.classes import resolve_class
 from rlpipe.errors import SpecError
-from rlpipe.modules.fields import choice, refuse_unknown
+from rlpipe.modules.fields import choice, flag, refuse_unknown
 from rlpipe.modules.torch.batch import STATE_IN, STATE_OUT, Batch, Outputs
 from rlpipe.modules.torch.rl_module import RLModule
 
@@ -27,11 +27,13 @@ class TorchModuleConfig:
         network: The class, or its dotted path; "class" in a config.
         kwargs: Its keyword arguments, plain data.
         output: logits, mean, squashed (a mean before tanh), q or action.
+        parts: It takes a Dict or Tuple of observations as a dict, and not in one row.
     """
 
     network: str | type[nn.Module]
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     output: str = "logits"
+    parts: bool = False
 
     @classmethod
     def read(cls, value: Mapping[str, Any]) -> TorchModuleConfig:
@@ -40,7 +42,7 @@ class TorchModuleConfig:
         Raises:
             SpecError: A field is unknown, missing or of the wrong type.
         """
-        refuse_unknown(value, ("class", "kwargs", "output"), where="model_config")
+        refuse_unknown(value, ("class", "kwargs", "output", "parts"), where="model_config")
         network, kwargs = value.get("class"), value.get("kwargs", {})
         if not isinstance(network, (str, type)):
             expected = "class: an nn.Module class or its dotted path"
@@ -48,7 +50,8 @@ class TorchModuleConfig:
         if not isinstance(kwargs, Mapping):
             raise SpecError("model_config.kwargs is no mapping", expected="keyword arguments", found=repr(kwargs)[:80])
         output = choice(value.get("output", "logits"), OUTPUTS, where="model_config.output")
-        return cls(network=network, kwargs=kwargs, output=output)
+        parts = flag(value.get("parts", False), where="model_config.parts")
+        return cls(network=network, kwargs=kwargs, output=output, parts=parts)
 
 
 class TorchModule(RLModule):
@@ -67,7 +70,14 @@ class TorchModule(RLModule):
     def full_model_config(cls, model_config: Mapping[str, Any]) -> Mapping[str, Any]:
         """See `TorchModuleConfig`."""
         config = TorchModuleConfig.read(model_config)
-        return {"class": config.network, "kwargs": config.kwargs, "output": config.output}
+        # Left out where it says nothing, so that it changes no hash.
+        parts = {"parts": True} if config.parts else {}
+        return {"class": config.network, "kwargs": config.kwargs, "output": config.output, **parts}
+
+    @classmethod
+    def sees_parts(cls, model_config: Mapping[str, Any]) -> bool:
+        """What the config says."""
+        return bool(model_config.get("parts", False))
 
     def setup(self) -> None:
         """Build the network.

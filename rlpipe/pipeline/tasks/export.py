@@ -147,6 +147,7 @@ def _exported(
         targets=settings.export.targets,
         out_dir=out_dir,
         labels=settings.labels,
+        graph=settings.export.graph,
         trust=settings.trust,
         jobs=settings.export.jobs,
         on_target=lambda policy_id, target_id: step(f"{policy_id} {target_id}"),

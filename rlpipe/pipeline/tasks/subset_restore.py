@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from rich.console import RenderableType
 
-from rlpipe.errors import TieError, listed
+from rlpipe.checkpoint.fit import require_whole_ties
 from rlpipe.pipeline import tables
 from rlpipe.pipeline.built import built_source
 from rlpipe.pipeline.choose import renamed
@@ -22,8 +22,7 @@ from rlpipe.pipeline.settings import RunSettings, SelectSettings
 from rlpipe.pipeline.sinks import WrittenCheckpoint, write
 from rlpipe.pipeline.sources import Source, open_base, open_source, read_tree
 from rlpipe.snapshot.merge import merge
-from rlpipe.snapshot.snapshot import Snapshot, below, ties, walk
-from rlpipe.snapshot.state import arrays
+from rlpipe.snapshot.snapshot import Snapshot, walk
 
 USES = frozenset({"source", "base", "checkpoint", "select", "rename", "algorithm", "env", "trust"})
 
@@ -121,7 +120,7 @@ def run(settings: RunSettings, *, progress: Progress) -> SubsetRestoreReport:
     base = read_tree(base_source, SelectSettings(), trust=settings.trust)
     patch = _policies_only(_able_to_stand(patch, base, settings.select), base)
     if settings.select.ties == "keep":
-        _refuse_torn_ties(base, patch)
+        require_whole_ties(base, patch)
     merged = _in_their_envs(merge(base, patch, on_mismatch=settings.base.on_mismatch), base)
     checkpoint = write(merged, settings)
     return SubsetRestoreReport(
@@ -181,23 +180,6 @@ def _able_to_stand(patch: Snapshot, base: Snapshot, select: SelectSettings) -> S
 def _is_slimmer(part: Snapshot, base: Snapshot) -> bool:
     is_slim, was_slim = (bool(each.spec.options.get("inference_only")) for each in (part, base))
     return is_slim and not was_slim and part.spec.identity() == base.spec.identity()
-
-
-def _refuse_torn_ties(base: Snapshot, patch: Snapshot) -> None:
-    """Arrays that are one in the base have to be replaced together."""
-    replaced = {below(path, key) for path, part in walk(patch) for key in arrays(part.state)}
-    torn = []
-    for group in ties(base):
-        inside = [key for key in group if key in replaced]
-        if 0 < len(inside) < len(group):
-            torn.append(f"{listed(inside)} with {listed(set(group) - set(inside))}")
-    if torn:
-        raise TieError(
-            "the base holds arrays under several names, of which only some are restored",
-            expected="all names of a tied array, or none",
-            found="; ".join(torn),
-            fix="choose the partners too, or let go of them: select.ties=untie",
-        )
 
 
 def _placed(base: Snapshot, patch: Snapshot, checkpoint: WrittenCheckpoint) -> tuple[Placed, ...]:

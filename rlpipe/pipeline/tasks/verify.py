@@ -20,6 +20,7 @@ from rlpipe.exporters.artifact import Artifact, open_artifact
 from rlpipe.exporters.companions.verify_main import damaged, replayed
 from rlpipe.exporters.target import acts
 from rlpipe.pipeline import tables
+from rlpipe.pipeline.acting import noise
 from rlpipe.pipeline.artifacts import ArtifactFolder, folders_below
 from rlpipe.pipeline.choose import chosen_ids
 from rlpipe.pipeline.junit import Case, write_junit
@@ -200,14 +201,18 @@ def _act(folder: ArtifactFolder, target_id: str, trust: tuple[str, ...]) -> str:
         status, detail = "failed", f"golden vectors that cannot be read: {error}"
     if status != "ok":
         raise ArtifactError(detail, fix="take another copy of the folder, or export again")
+    if not artifact.gives_env_actions:
+        return f"SHA-256, {detail}"
     _require_contained(artifact, folder.file(target_id))
     return f"SHA-256, {detail}, actions at batches {', '.join(map(str, BATCHES))}"
 
 
 def _require_contained(artifact: Artifact, file: Path) -> None:
     for size in BATCHES:
-        observations = artifact.observation_space.sample(size, np.random.default_rng(size))
-        actions = artifact.compute_actions(observations)
+        rng = np.random.default_rng(size)
+        observations = artifact.observation_space.sample(size, rng)
+        drawn = {spec.name: noise(spec, size, rng) for spec in artifact.signature.of_kind("noise")}
+        actions = artifact.step(observations, **drawn).actions
         if not artifact.action_space.contains(actions):
             raise ArtifactError(
                 f"{file} gives actions that are not in the action space",

@@ -119,7 +119,7 @@ def test_the_example_refuses_by_name(folder: Path) -> None:
     assert "obs.vector: expected float32 ['batch', 4], got float32 [4]" in done.stderr
 
 
-@pytest.mark.parametrize("name", ["verify.py", "example.py", "REPORT.md", "artifact.json"])
+@pytest.mark.parametrize("name", ["verify.py", "example.py", "example.cpp", "REPORT.md", "artifact.json"])
 def test_nothing_beside_names_rlpipes_house(folder: Path, name: str) -> None:
     text = (folder / name).read_text()
     assert "import rlpipe" not in text
@@ -133,7 +133,7 @@ def test_the_record_holds_all_there_is_to_know(folder: Path) -> None:
     assert record["names"] == {"obs.vector": ["x", "v", "angle", "rate"], "action": ["hip", "knee"]}
     assert record["metadata"] == {"kp": [20.0, 30.0], "rate_hz": 50, "robot": "go1"}
     assert {file["path"] for file in record["files"]} == {
-        "REPORT.md", "example.py", "golden.json", "golden.npz", "verify.py",
+        "REPORT.md", "example.cpp", "example.py", "golden.json", "golden.npz", "verify.py",
     }  # fmt: skip
     levels = record["targets"]["onnx"]["levels"]
     assert {name: level["status"] for name, level in levels.items()} == {

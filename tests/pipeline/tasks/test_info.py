@@ -27,7 +27,7 @@ def test_a_checkpoint(run_task: Runner, checkpoint: Path) -> None:
     report = run_task("info", source=SourceSettings(path=str(checkpoint)))
     found = report.to_json()
     assert found["policy_ids"] == ["p0", "p1", "p2"]
-    assert found["format_version"] == 0
+    assert found["format_version"] == 1
     assert found["provenance"]["task"] == "save"
     components = {part["path"]: part for part in found["components"]}
     assert list(components) == ["", "policies", "policies/p0", "policies/p1", "policies/p2"]
