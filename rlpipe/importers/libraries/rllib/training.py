@@ -39,8 +39,7 @@ def read_training(root: Path) -> Training:
     """
     folder = root / _ENV_RUNNER
     steps = read_state(folder, "state").get("num_env_steps_sampled_lifetime") if state_file(folder, "state") else None
-    known = isinstance(steps, (int, float, np.number))
-    return Training(steps=int(steps) if known else None, env=_env(folder))
+    return Training(steps=int(steps) if isinstance(steps, (int, float, np.number)) else None, env=_env(folder))
 
 
 def _env(folder: Path) -> str | None:
