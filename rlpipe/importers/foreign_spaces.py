@@ -21,8 +21,41 @@ def space_of(value: Any, *, subject: str) -> Space:
         subject: How errors name it.
 
     Raises:
-        ForeignFormatError: It is no space of a kind that rlpipe has, or one that is broken.
+        ForeignFormatError: It is no space of a kind that rlpipe has, one that is broken, or one of absurdly many parts.
     """
+    require_few_parts(value, subject=subject)
+    return _space_of(value, subject)
+
+
+def require_few_parts(value: Any, *, subject: str) -> None:
+    """Check that a space has no more parts than an honest one: a few shared ones can stand for endlessly many.
+
+    Raises:
+        ForeignFormatError: It has.
+    """
+    waiting, seen = [value], 0
+    while waiting:
+        parts = _parts(waiting.pop())
+        seen += 1 + len(parts)
+        if seen > _MOST_PARTS:
+            raise ForeignFormatError(
+                f"{subject} is broken", expected=f"a space of at most {_MOST_PARTS} parts", found="more"
+            )
+        waiting.extend(parts)
+
+
+def _parts(value: Any) -> list[Any]:
+    """The spaces in a space, whether it is a record or plain data; none in anything else."""
+    spaces = value.attribute("spaces") if isinstance(value, Record) else None
+    if isinstance(value, dict):
+        inner = value.get("space")
+        spaces = value.get("spaces") if not isinstance(inner, dict) else [inner]
+    if isinstance(spaces, dict):
+        return list(spaces.values())
+    return list(spaces) if isinstance(spaces, (list, tuple)) else []
+
+
+def _space_of(value: Any, subject: str) -> Space:
     kind = value.class_path.rpartition(".")[2] if isinstance(value, Record) else type(value).__name__
     library = value.class_path.partition(".")[0] if isinstance(value, Record) else ""
     if library not in ("gym", "gymnasium") or kind not in _KINDS:
@@ -72,12 +105,15 @@ def _multi_binary(record: Record, subject: str) -> Space:
 
 def _dict(record: Record, subject: str) -> Space:
     parts = record.attribute("spaces")
-    return Dict({str(key): space_of(part, subject=f"{subject}, key {key}") for key, part in parts.items()})
+    return Dict({str(key): _space_of(part, f"{subject}, key {key}") for key, part in parts.items()})
 
 
 def _tuple(record: Record, subject: str) -> Space:
     parts = record.attribute("spaces")
-    return Tuple(tuple(space_of(part, subject=f"{subject}, index {index}") for index, part in enumerate(parts)))
+    return Tuple(tuple(_space_of(part, f"{subject}, index {index}") for index, part in enumerate(parts)))
+
+
+_MOST_PARTS = 10_000
 
 
 _KINDS: Mapping[str, Callable[[Record, str], Space]] = MappingProxyType(

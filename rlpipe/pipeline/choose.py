@@ -62,7 +62,7 @@ def renamed(tree: Snapshot, names: Mapping[str, str]) -> Snapshot:
             found=", ".join(twice),
             fix="rename the other one too, or leave it out with policy_ids",
         )
-    _require_ids(ids)
+    require_ids(ids, where="add")
     if not names:
         return tree
     moved = rename(tree, KeyMap(components={below(POLICIES, old): new for old, new in names.items()}))
@@ -86,13 +86,22 @@ def _is_wild(policy_id: str) -> bool:
     return False
 
 
-def _require_ids(ids: Collection[str]) -> None:
+def require_ids(ids: Collection[str], *, where: str = "save it with other ids first: task=save") -> None:
+    """Check that ids can stand in a checkpoint.
+
+    Args:
+        ids: The ids.
+        where: Words before the override that renames those that cannot.
+
+    Raises:
+        IdError: Some cannot; the fix is a line to paste, if there is one.
+    """
     try:
         validate_ids(ids)
     except IdError as error:
-        if line := rename_line(ids):
-            error.fix = f"add {line}"
-        raise
+        line = rename_line(ids)
+        fix = f"{where} {line}" if line else error.fix
+        raise IdError(error.subject, expected=error.expected, found=error.found, fix=fix) from None
 
 
 def rename_line(ids: Iterable[str]) -> str:

@@ -15,7 +15,7 @@ from rlpipe.exporters.signature import OBSERVATION, Array
 from rlpipe.exporters.target import acts
 from rlpipe.pipeline.acting import noise
 from rlpipe.pipeline.artifacts import ArtifactFolder, artifacts_at
-from rlpipe.pipeline.choose import completed
+from rlpipe.pipeline.choose import completed, require_ids
 from rlpipe.pipeline.inspect import facts_of_snapshot
 from rlpipe.pipeline.lift import container_of, policies_of
 from rlpipe.pipeline.live import build_policies, probe, spaces_of
@@ -67,6 +67,7 @@ def contenders(located: Located, settings: RunSettings) -> tuple[tuple[Contender
     source = source_at(located, settings.source)
     select = replace(settings.select, roles=settings.select.roles or ("inference",), ties="untie")
     tree = completed(read_tree(source, select, trust=settings.trust), select)
+    require_ids(policies_of(tree))
     found = tuple(_of_policy(policy, name, settings.trust) for name, policy in policies_of(tree).items())
     if not found:
         raise ConfigError("there is no policy to roll out", expected="policies", found=located.facts.name)

@@ -13,6 +13,7 @@ from rlpipe.errors import ForeignFormatError
 from rlpipe.importers.foreign_spaces import space_of
 from rlpipe.importers.restricted.numpy_names import KNOWN
 from rlpipe.importers.restricted.reader import loads
+from rlpipe.importers.restricted.values import Record
 from rlpipe.snapshot.spaces import Discrete, Space, from_gymnasium
 from tests.importers.pickles import pickled_as
 
@@ -72,3 +73,11 @@ def test_what_is_no_space_is_an_error_that_names_it(name: str) -> None:
         read(BROKEN[name])
     assert "the space" in caught.value.subject
     assert caught.value.found
+
+
+def test_a_few_parts_do_not_stand_for_endlessly_many() -> None:
+    part = Record("gymnasium.spaces.discrete.Discrete", state={"n": 2})
+    for _ in range(60):
+        part = Record("gymnasium.spaces.tuple.Tuple", state={"spaces": (part, part)})
+    with pytest.raises(ForeignFormatError, match="parts"):
+        space_of(part, subject="it")

@@ -86,6 +86,9 @@ def test_ids_that_no_checkpoint_can_have_end_in_a_line_that_renames_them(run_tas
     with pytest.raises(IdError) as caught:
         run_task("save", source=source, checkpoint=CheckpointSettings(path="out"))
     assert caught.value.fix == "add 'rename={left hand: left_hand}'"
+    with pytest.raises(IdError) as caught:
+        run_task("restore", source=source)
+    assert caught.value.fix == "save it with other ids first: task=save 'rename={left hand: left_hand}'"
     assert "'rename={left hand: left_hand}'" in " ".join(run_task("info", source=source).warnings)
     run_task("save", source=source, rename={"left hand": "left_hand"}, checkpoint=CheckpointSettings(path="out"))
     assert sorted(policies_in("out")) == ["größe", "left_hand"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import RenderableType
 
 from rlpipe.pipeline import tables
-from rlpipe.pipeline.choose import completed
+from rlpipe.pipeline.choose import completed, require_ids
 from rlpipe.pipeline.inspect import facts_of_snapshot, untrained
 from rlpipe.pipeline.lift import POLICIES, policies_of
 from rlpipe.pipeline.live import build_policies, probe, spaces_of
@@ -151,7 +151,9 @@ def run(settings: RunSettings, *, progress: Progress) -> RestoreReport:
 def _tree(source: Source, settings: RunSettings) -> Snapshot:
     """What is restored; without arrays for ``meta``."""
     arrays: Arrays = "none" if settings.restore.device == META else "verify"
-    return completed(read_tree(source, settings.select, arrays=arrays, trust=settings.trust), settings.select)
+    tree = completed(read_tree(source, settings.select, arrays=arrays, trust=settings.trust), settings.select)
+    require_ids(policies_of(tree))
+    return tree
 
 
 def _row(policy: Policy, snapshot: Snapshot, policy_id: str, source: Source, settings: RunSettings) -> RestoredPolicy:

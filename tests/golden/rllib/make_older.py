@@ -27,7 +27,7 @@ SKEWED = spaces.Box(np.array([-0.1, -3.0], np.float32), np.array([0.2, 100.0], n
 MODEL = {"fcnet_hiddens": [8, 6]}
 
 
-class Spaces(gymnasium.Env):  # type: ignore[type-arg]
+class Spaces(gymnasium.Env[Any, Any]):
     """An environment that is nothing but two spaces."""
 
     observation_space, action_space = VECTOR, SKEWED

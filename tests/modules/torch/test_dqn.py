@@ -28,6 +28,7 @@ class TestDQN(ModuleSuite):
             Case("plain", ROW, Discrete(3, start=2), {}, ("target_",), NEXT),
             Case("single", ROW, Discrete(3), {"double": False}, ("target_",), NEXT),
             Case("dueling", ROW, Discrete(4), DUELING, ("target_",)),
+            Case("heads", ROW, Discrete(4), {**DUELING, "head_activation": "elu"}, ("target_",)),
             Case("linear", ROW, Discrete(2), {"encoder": {"type": "mlp", "hidden": []}}, ("target_",)),
             Case("cnn", IMAGE, Discrete(4), {"encoder": TINY_CNN}, ("target_",)),
             Case("lstm", ROW, Discrete(3), {"encoder": TINY_LSTM, "dueling": True}, ("target_",), is_recurrent=True),
@@ -45,6 +46,18 @@ def test_the_names_of_the_state() -> None:
         *(f"{part}/{name}" for part in ("encoder/0", "q") for name in ("bias", "weight")),
         *(f"target_{part}/{name}" for part in ("encoder/0", "q") for name in ("bias", "weight")),
     ]
+
+
+def test_heads_have_an_activation_of_their_own_where_one_is_given() -> None:
+    plain, own = module(head_hidden=[6]), module(head_hidden=[6], head_activation="tanh")
+    assert "head_activation" not in plain.get_module_spec().model_config
+    assert own.get_module_spec().model_config["head_activation"] == "tanh"
+    head = own.get_submodule("q")
+    latent = own.encoder(torch.randn(3, 5))
+    first, _, last = head.children()
+    torch.testing.assert_close(head(latent), last(torch.tanh(first(latent))))
+    with pytest.raises(SpecError, match="head_activation"):
+        module(head_activation="sine")
 
 
 def test_dueling_keeps_its_value_head_to_act() -> None:

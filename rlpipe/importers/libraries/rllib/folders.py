@@ -123,6 +123,16 @@ def facts_in(path: Path) -> Mapping[str, object]:
     return {**read_json(path / METADATA), **read_json(path / MARK)}
 
 
+def version_of(path: Path) -> str:
+    """The version of ray that wrote a directory, or "unknown".
+
+    Raises:
+        ForeignFormatError: A small file is broken.
+    """
+    version = facts_in(path).get("ray_version")
+    return version if isinstance(version, str) else "unknown"
+
+
 def _policies(folder: Path, stem: str, *, is_old: bool) -> Policies:
     found = {
         file.parent.relative_to(folder).as_posix(): file.parent

@@ -6,16 +6,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
 from rlpipe.errors import ForeignFormatError, listed
 from rlpipe.importers.importer import ImportedFile, ImportReport
 from rlpipe.importers.libraries.rllib.connectors import read_connectors
-from rlpipe.importers.libraries.rllib.files import read_state, state_file
 from rlpipe.importers.libraries.rllib.folders import Policies, is_oldest, is_rllib, oldest_file, policies_in, root_of
 from rlpipe.importers.libraries.rllib.new_stack import read_module
 from rlpipe.importers.libraries.rllib.old_stack import read_old_policy
 from rlpipe.importers.libraries.rllib.survey import require_known_layout
+from rlpipe.importers.libraries.rllib.training import Training, read_training
 from rlpipe.snapshot.snapshot import Snapshot
 from rlpipe.snapshot.spec import Spec
 
@@ -79,17 +77,8 @@ def _read(policies: Policies, name: str, options: Options) -> ImportedFile:
         return read_old_policy(folder, name)
     root = root_of(folder)
     connectors = None if root is None else read_connectors(root)
-    steps = None if root is None else _steps(root)
-    return read_module(folder, name, connectors, agent=options.filter_agent.get(name), steps=steps)
-
-
-def _steps(root: Path) -> int | None:
-    """Steps of environments that an algorithm was trained for, as its env runner counted them."""
-    folder = root / "env_runner"
-    if not state_file(folder, "state"):
-        return None
-    steps = read_state(folder, "state").get("num_env_steps_sampled_lifetime")
-    return int(steps) if isinstance(steps, (int, float, np.number)) else None
+    training = Training() if root is None else read_training(root)
+    return read_module(folder, name, connectors, training, agent=options.filter_agent.get(name))
 
 
 def _require_known(names: Collection[str], policies: Policies) -> None:

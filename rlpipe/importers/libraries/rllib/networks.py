@@ -54,7 +54,7 @@ def actor_critic(tensors: Tensors, shape: Shape) -> Network:
     joined = None if is_shared else body.followed_by(hidden, shape.head_activation)
     shared = body if joined is None else None
     actor = joined or Body(layers=hidden, activation=shape.head_activation)
-    pi, log_std = _policy_head(tensors, last, shape)
+    pi, log_std = policy_head(tensors, last, shape)
     critic, value = _critic(tensors, shape, body, is_shared=is_shared, is_kept=is_shared or joined is not None)
     return Network(
         module="rlpipe.modules.torch.ppo.PPOModule",
@@ -127,7 +127,7 @@ def soft_actor_critic(tensors: Tensors, shape: Shape) -> Network:
     for prefix in ("qf", "qf_twin", "qf_encoder", "qf_twin_encoder"):
         for name in (prefix, f"target_{prefix}", f"_target_{prefix}"):
             tensors.skip(name, _NO_CRITIC)
-    pi, _ = _policy_head(tensors, last, shape)
+    pi, _ = policy_head(tensors, last, shape)
     return Network(
         module="rlpipe.modules.torch.sac.SACModule",
         model_config={
@@ -151,15 +151,25 @@ def _head(tensors: Tensors, prefix: str, inputs: int, shape: Shape) -> tuple[Sta
     return Stack(tuple(hidden)), last
 
 
-def _policy_head(tensors: Tensors, last: Layer, shape: Shape) -> tuple[Entries, str]:
-    """The last layer of a policy head as rlpipe's head, and where its log standard deviation comes from."""
+def policy_head(tensors: Tensors, last: Layer, shape: Shape, free: str = "pi.log_std") -> tuple[Entries, str]:
+    """The last layer of a policy head as rlpipe's head, and where its log standard deviation comes from.
+
+    Args:
+        tensors: What is left of the module.
+        last: The layer.
+        shape: For the action space.
+        free: Name of a log standard deviation that is a parameter.
+
+    Raises:
+        ForeignFormatError: It does not fit the action space.
+    """
     if not shape.continuous:
         _require_outputs(tensors, last, "pi", shape.outputs)
         return as_linear(last, "pi/logits"), "free"
     n = shape.outputs
-    if tensors.has("pi.log_std"):
+    if tensors.has(free):
         _require_outputs(tensors, last, "pi", n)
-        return as_linear(last, "pi/mean") | {"pi/log_std": tensors.parameter("pi.log_std", shape=(n,))}, "free"
+        return as_linear(last, "pi/mean") | {"pi/log_std": tensors.parameter(free, shape=(n,))}, "free"
     _require_outputs(tensors, last, "pi", 2 * n)
     weight, bias = last
     mean, log_std = (weight[:n], bias[:n]), (weight[n:], bias[n:])

@@ -7,24 +7,22 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-
 from rlpipe.errors import ForeignFormatError
 from rlpipe.importers.foreign_spaces import space_of
 from rlpipe.importers.importer import ImportedFile
-from rlpipe.importers.libraries.rllib.acting import Bounds, outputs_of, require_actions
+from rlpipe.importers.libraries.rllib.acting import Bounds, require_actions
 from rlpipe.importers.libraries.rllib.connectors import Connectors
 from rlpipe.importers.libraries.rllib.constructors import Constructor, plain_fields, read_constructor
 from rlpipe.importers.libraries.rllib.files import read_state, required_state
-from rlpipe.importers.libraries.rllib.folders import MODULE_STATE, facts_in
+from rlpipe.importers.libraries.rllib.folders import MODULE_STATE, version_of
 from rlpipe.importers.libraries.rllib.networks import Network, actor_critic, q_network, soft_actor_critic
 from rlpipe.importers.libraries.rllib.observing import observe
 from rlpipe.importers.libraries.rllib.parts import Origin, Parts, features_of
-from rlpipe.importers.libraries.rllib.settings import Shape, activations_of
+from rlpipe.importers.libraries.rllib.settings import Shape, shape_of
+from rlpipe.importers.libraries.rllib.training import Training
 from rlpipe.importers.libraries.rllib.weights import Tensors
 from rlpipe.importers.restricted.values import Name, Record
 from rlpipe.policies.stages import prepared_space
-from rlpipe.snapshot.spaces import Box
 
 _Families = Mapping[str, Callable[[Tensors, Shape], Network]]
 _FAMILIES: _Families = MappingProxyType(
@@ -43,7 +41,7 @@ _ALONE = (
 
 
 def read_module(
-    folder: Path, policy_id: str, connectors: Connectors | None, *, agent: str | None, steps: int | None
+    folder: Path, policy_id: str, connectors: Connectors | None, training: Training, *, agent: str | None
 ) -> ImportedFile:
     """The policy of the module in a directory.
 
@@ -51,8 +49,8 @@ def read_module(
         folder: The directory of the module; no other is opened but that of its connectors.
         policy_id: How messages name it.
         connectors: What stands around it, or None if that is not known.
+        training: What is known of its training.
         agent: The agent that it plays, where that was said.
-        steps: Steps that it was trained for, or None if that is not known.
 
     Raises:
         ForeignFormatError: It is no module of a kind that is supported; says which it is.
@@ -68,26 +66,18 @@ def read_module(
     action_space = require_actions(given, subject=policy_id)
     observing = observe(taken, connectors, policy_id, agent)
     config = plain_fields(fields.get("model_config", fields.get("model_config_dict")))
-    activation, head_activation = activations_of(config, subject=policy_id)
-    shape = Shape(
-        features=features_of(prepared_space(observing.space, observing.stages)),
-        outputs=outputs_of(action_space),
-        continuous=isinstance(action_space, Box),
-        activation=activation,
-        head_activation=head_activation,
-        atoms=_whole(config.get("num_atoms"), default=1),
-        double=config.get("double_q", True) is True,
-    )
+    features = features_of(prepared_space(observing.space, observing.stages))
+    shape = shape_of(config, features=features, space=action_space, subject=policy_id)
     tensors = Tensors(read_state(folder, MODULE_STATE), subject=subject)
-    version = facts_in(folder).get("ray_version")
     _require_plain(tensors, config)
     return Parts(
         origin=Origin(
             folder=folder,
             state=required_state(folder, MODULE_STATE)[0],
             algorithm=constructor.class_name,
-            version=version if isinstance(version, str) else "unknown",
-            steps=steps,
+            version=version_of(folder),
+            steps=training.steps,
+            env=training.env,
         ),
         observing=observing,
         action_space=action_space,
@@ -141,7 +131,3 @@ def _departures(given: Any, acted_in: Any) -> tuple[str, ...]:
     if given == acted_in:
         return ()
     return (f"{given.describe()}: counted from 0 all the same, as RLlib does",)
-
-
-def _whole(value: Any, *, default: int) -> int:
-    return int(value) if isinstance(value, (int, np.integer)) else default

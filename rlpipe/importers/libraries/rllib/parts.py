@@ -34,6 +34,7 @@ class Origin:
         algorithm: Name of the class of its module or policy in RLlib.
         version: Of ray, or "unknown".
         steps: Steps of environments that it was trained for, or None if that is not known.
+        env: The gymnasium id of what it was trained in, or None if that is not known.
     """
 
     folder: Path
@@ -41,6 +42,7 @@ class Origin:
     algorithm: str
     version: str
     steps: int | None
+    env: str | None = None
 
     def metadata(self) -> dict[str, Json]:
         """Plain facts, without paths."""
@@ -51,9 +53,10 @@ class Origin:
             "file": self.folder.resolve().name,
             "sha256": sha256_of(self.state),
         }
+        env = {} if self.env is None else {"env": self.env}
         if self.steps is None:
-            return {"source": source}
-        return {"trained": self.steps > 0, "source": {**source, "timesteps": self.steps}}
+            return {"source": source, **env}
+        return {"trained": self.steps > 0, "source": {**source, "timesteps": self.steps}, **env}
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

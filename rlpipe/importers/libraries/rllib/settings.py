@@ -7,9 +7,13 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from rlpipe.errors import ForeignFormatError
+from rlpipe.importers.libraries.rllib.acting import outputs_of
 from rlpipe.importers.restricted.values import Name
 from rlpipe.modules.activations import ACTIVATIONS
+from rlpipe.snapshot.spaces import Box, Space
 
 _BY_TORCH_NAME: Mapping[str, str] = MappingProxyType({name: key for key, name in ACTIVATIONS.items()})
 _LINEAR = "identity"
@@ -40,6 +44,31 @@ class Shape:
     head_activation: str
     atoms: int = 1
     double: bool = True
+
+
+def shape_of(config: Mapping[str, Any], *, features: int, space: Space, subject: str) -> Shape:
+    """What the weights of a module do not say.
+
+    Args:
+        config: RLlib's settings of the module.
+        features: Numbers in a prepared observation.
+        space: The action space.
+        subject: How errors name the module.
+
+    Raises:
+        ForeignFormatError: An activation that cannot be imported.
+    """
+    activation, head_activation = activations_of(config, subject=subject)
+    atoms = config.get("num_atoms")
+    return Shape(
+        features=features,
+        outputs=outputs_of(space),
+        continuous=isinstance(space, Box),
+        activation=activation,
+        head_activation=head_activation,
+        atoms=int(atoms) if isinstance(atoms, (int, np.integer)) else 1,
+        double=config.get("double_q", True) is True,
+    )
 
 
 def activations_of(config: Mapping[str, Any], *, subject: str) -> tuple[str, str]:
