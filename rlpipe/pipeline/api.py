@@ -130,6 +130,7 @@ def export(
     path: Path,
     *,
     targets: Sequence[str] | Mapping[str, Any] = DEFAULT_TARGETS,
+    if_exists: Literal["error", "replace"] = "error",
     policy_ids: Sequence[str] | None = None,
     env: str | None = None,
     normalizer: str = "auto",
@@ -142,6 +143,7 @@ def export(
         source: A checkpoint, a component directory or a model file.
         path: Where the folders of the policies go.
         targets: Ids, or id -> the target's ``Options``.
+        if_exists: "replace" lets a folder take the place of another policy's; of the same policy it is always renewed.
         policy_ids: Ids or globs; None: all.
         env: A gymnasium id, to check the artifacts on observations met there; None: the recorded one.
         normalizer: See `save`.
@@ -159,6 +161,7 @@ def export(
         select=_select(policy_ids, None),
         export=ExportSettings(targets=_targets(targets)),
         artifact_path=os.fspath(path),
+        artifact_if_exists=_choice("if_exists", if_exists, among=("error", "replace")),
         env=env,
         trust=_trust(trust),
     )

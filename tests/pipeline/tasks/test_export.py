@@ -13,7 +13,7 @@ import pytest
 import rlpipe
 from rlpipe.checkpoint.reader import read_checkpoint
 from rlpipe.checkpoint.writer import write_checkpoint
-from rlpipe.errors import ConfigError, SelectionError
+from rlpipe.errors import ArtifactError, ConfigError, SelectionError
 from rlpipe.exporters.labels import Labels
 from rlpipe.exporters.targets import onnx, torch_export
 from rlpipe.pipeline.reports import Report
@@ -27,7 +27,7 @@ from rlpipe.pipeline.settings import (
     SourceSettings,
 )
 from rlpipe.pipeline.tables import show
-from tests.pipeline.checkpoints import PPO, SAC, Runner, algorithm, box, write
+from tests.pipeline.checkpoints import PPO, SAC, Runner, algorithm, box, files, write
 
 ONNX = ExportSettings(targets={"onnx": onnx.Options()})
 
@@ -163,3 +163,19 @@ def test_no_target_and_no_such_policy(run_task: Runner, tmp_path: Path, checkpoi
             out_dir="run",
         )
     assert not (tmp_path / "run/p1").exists()
+
+
+def test_artifacts_of_another_policy_are_not_replaced(tmp_path: Path, checkpoint: Path, other: Path) -> None:
+    targets = ["safetensors"]
+    assert rlpipe.export(checkpoint, tmp_path / "made", targets=targets, policy_ids=["p0", "p1"]).ok
+    before = files(tmp_path / "made")
+    with pytest.raises(ArtifactError, match="artifacts of other policies") as caught:
+        rlpipe.export(other, tmp_path / "made", targets=targets)
+    assert caught.value.found.count("fingerprint") == 2
+    assert "artifact.if_exists=replace" in caught.value.fix
+    assert files(tmp_path / "made") == before
+    assert rlpipe.export(checkpoint, tmp_path / "made", targets=targets, policy_ids=["p0"]).ok, "the same policy"
+    assert rlpipe.export(other, tmp_path / "made", targets=targets, policy_ids=["p0"], if_exists="replace").ok
+    record = json.loads((tmp_path / "made" / "p0" / "artifact.json").read_text())
+    wanted = json.loads((other / "policies" / "p0" / "manifest.json").read_text())
+    assert record["inference_hash"] == wanted["inference_hash"]
