@@ -125,7 +125,7 @@ def restore(
     return task.run(settings, progress=NoProgress())
 
 
-def export(
+def export(  # noqa: PLR0913 - each setting of the task by its name
     source: Path,
     path: Path,
     *,

@@ -37,7 +37,8 @@ def test_values_arrive(read: Any) -> None:
         "source.policy_id=p7", "source.normalizer=none",
         "base.path=b", "base.on_mismatch=replace", "checkpoint=pickle", "checkpoint.path=out",
         "checkpoint.if_exists=replace", "policy_ids=[p1,'q*']", "select.roles=[inference]", "select.keys=['encoder/*']",
-        "rename={p1: p7}", "restore.device=cuda:1", "export=[onnx]", "export.onnx.atol=1e-3", "artifact.path=art", "artifact.if_exists=replace",
+        "rename={p1: p7}", "restore.device=cuda:1", "export=[onnx]", "export.onnx.atol=1e-3", "artifact.path=art",
+        "artifact.if_exists=replace",
         "evaluate.episodes=3", "evaluate.max_steps=9", "trust=[mine.*]", "env=X-v0", "checkpoints_dir=ck",
     )  # fmt: skip
     assert (settings.task, settings.steps) == ("pipeline", ("save", "export"))
