@@ -20,7 +20,9 @@ from rlpipe.errors import CheckpointError, ConfigError, MissingDependencyError
 LOCAL_SCHEMES = ("file", "local")
 """Schemes of places that the system itself reaches."""
 
-_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*)://")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+://")
+"""One letter is a drive of Windows."""
+
 _SECRET = re.compile(r"(?<=://)[^/@]*:[^/@]*@|(?<=^https://)[^?]*\?.*|(?<=^http://)[^?]*\?.*")
 """A password, or the query of a link, which may be a signature."""
 

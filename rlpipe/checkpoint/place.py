@@ -28,8 +28,9 @@ def place_of(path: str | os.PathLike[str]) -> Place:
         return path
     text = os.fspath(path)
     if is_url(text):
-        url = Url(text.rstrip("/"))
-        return url if url.scheme not in LOCAL_SCHEMES else _at_home(text.partition("://")[2])
+        scheme, _, rest = text.partition("://")
+        url = Url(f"{scheme}://{rest.rstrip('/')}")
+        return url if url.scheme not in LOCAL_SCHEMES else _at_home(rest)
     return _at_home(text) if text.startswith("~") else Path(path)
 
 

@@ -1,6 +1,6 @@
 """How a checkpoint comes to be in a store, where nothing can be renamed: at a new path, its root's manifest last.
 
-    stage    the whole checkpoint is written to a temporary directory of this machine, as by any save
+    stage    the whole checkpoint is written to a temporary directory of this machine (TMPDIR), as by any save
     claim    a small file at the path, which only one writer can create where the store knows "if it is not there yet"
     files    array files first, then manifests from the inside out
     commit   the root's manifest; before it, what lies there is no checkpoint for any reader
@@ -53,9 +53,18 @@ def uploaded(url: Url, *, if_exists: IfExists) -> Iterator[Path]:
         )
     if url.holds_files():
         raise _used(url)
-    with tempfile.TemporaryDirectory(prefix="rlpipe-") as folder:
-        yield Path(folder)
-        _upload(Path(folder), url)
+    try:
+        with tempfile.TemporaryDirectory(prefix="rlpipe-") as folder:
+            yield Path(folder)
+            _upload(Path(folder), url)
+    except OSError as error:
+        if isinstance(error, CheckpointError):
+            raise
+        raise CheckpointError(
+            f"the checkpoint {url} was not written",
+            expected="a store, and a temporary directory here (TMPDIR), that can be written",
+            found=str(error),
+        ) from error
 
 
 def _upload(folder: Path, url: Url) -> None:

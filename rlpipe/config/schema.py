@@ -126,6 +126,7 @@ class ArtifactConfig:
     """Where artifacts are written, and what is said about them."""
 
     path: str | None = None
+    if_exists: Any = "error"
     names: Any = None
     metadata: Any = None
 

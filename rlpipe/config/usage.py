@@ -14,6 +14,7 @@ from rlpipe.pipeline.settings import ASSEMBLE, RunSettings
 _SETTINGS = {
     "policy_ids": "select.policy_ids",
     "artifact.path": "artifact_path",
+    "artifact.if_exists": "artifact_if_exists",
     "artifact.names": "labels.names",
     "artifact.metadata": "labels.metadata",
     "module": "algorithm",

@@ -74,6 +74,7 @@ def _settings(config: Node, overrides: Sequence[str], out_dir: str | None, findi
         restore=_restore(config["restore"], findings),
         export=_export(config["export"], findings, is_needed="export" in (task, *steps)),
         artifact_path=text("artifact.path", config["artifact"]["path"], findings),
+        artifact_if_exists=choice("artifact.if_exists", config["artifact"]["if_exists"], findings, among=_WAYS),
         labels=_labels(config["artifact"], findings),
         verify=read_verify(config["verify"], findings),
         evaluate=_evaluate(config["evaluate"], findings),

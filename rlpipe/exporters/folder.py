@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rlpipe.checkpoint.directory import staged, sync_directory
-from rlpipe.errors import ArtifactError, CheckpointError
+from rlpipe.errors import ArtifactError, CheckpointError, listed
 from rlpipe.exporters.companions.example_cpp import EXAMPLE_CPP_NAME, TARGET, example_cpp
 from rlpipe.exporters.companions.page import PAGE_NAME, page
 from rlpipe.exporters.companions.scripts import EXAMPLE_NAME, VERIFY_NAME, example_script, verify_script
@@ -21,6 +21,7 @@ from rlpipe.exporters.golden import read_golden
 from rlpipe.exporters.record import RECORD_NAME, peek, targets_of, write_record
 from rlpipe.exporters.report import FileFacts, TargetReport
 from rlpipe.exporters.target import resolve, target_ids
+from rlpipe.snapshot.identity import FINGERPRINT_DIGITS
 from rlpipe.snapshot.spec import Json
 
 _PLACE = re.compile(r"(?<![\w.])(?:/[^\s/:'\",;()\[\]]+)+/([^\s/:'\",;()\[\]]+)")
@@ -107,6 +108,29 @@ def require_replaceable(place: Path) -> None:
         found="a folder with other things" if place.is_dir() else "a file",
         fix="choose another artifact.path",
     )
+
+
+def require_same_policies(places: Mapping[Path, str]) -> None:
+    """Check that no artifact of another policy would be replaced.
+
+    Args:
+        places: Folder of each policy -> its inference hash.
+
+    Raises:
+        ArtifactError: Some folders hold artifacts of other policies; all of them are named.
+    """
+    others = []
+    for place, inference_hash in places.items():
+        found = (peek(place / RECORD_NAME) or {}).get("inference_hash", inference_hash)
+        if found != inference_hash:
+            others.append(f"{place} (fingerprint {str(found)[:FINGERPRINT_DIGITS]})")
+    if others:
+        raise ArtifactError(
+            "artifacts of other policies would be replaced",
+            expected="nothing, or artifacts of the same policies",
+            found=listed(others),
+            fix="choose another artifact.path, or allow it: artifact.if_exists=replace",
+        )
 
 
 def _entry(row: TargetReport) -> dict[str, Any]:

@@ -144,6 +144,7 @@ def export(  # noqa: PLR0913 - each setting of the task by its name
     path: Path,
     *,
     targets: Sequence[str] | Mapping[str, Any] = DEFAULT_TARGETS,
+    if_exists: Literal["error", "replace"] = "error",
     policy_ids: Sequence[str] | None = None,
     env: str | None = None,
     jobs: int = 1,
@@ -161,6 +162,7 @@ def export(  # noqa: PLR0913 - each setting of the task by its name
         source: A checkpoint, a component directory or a model file.
         path: Where the folders of the policies go.
         targets: Ids, or id -> the target's ``Options``.
+        if_exists: "replace" lets a folder take the place of another policy's; of the same policy it is always renewed.
         policy_ids: Ids or globs; None: all.
         env: A gymnasium id, to check the artifacts on observations met there; None: the recorded one.
         jobs: How many exports run at a time.
@@ -184,6 +186,7 @@ def export(  # noqa: PLR0913 - each setting of the task by its name
         export=replace(_export(_targets(targets), jobs, require), graph=graph or GraphOptions()),
         labels=_labels(labels),
         artifact_path=os.fspath(path),
+        artifact_if_exists=_choice("if_exists", if_exists, among=("error", "replace")),
         env=env,
         trust=_trust(trust),
     )

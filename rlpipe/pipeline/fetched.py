@@ -39,7 +39,9 @@ def is_checkpoint(url: Url) -> bool:
         f"{url} is no checkpoint",
         expected=f"a folder with {MANIFEST_NAME}",
         found=f"a folder with {listed(each.name for each in url.iterdir())}",
-        fix=f"choose: source.which=latest, or name one of the checkpoints in it: {', '.join(whole[:3])}" if whole else "name a checkpoint",
+        fix=f"choose: source.which=latest, or name one of the checkpoints in it: {', '.join(whole[:3])}"
+        if whole
+        else "name a checkpoint",
     )
 
 

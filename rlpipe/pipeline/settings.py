@@ -226,6 +226,7 @@ class RunSettings:
         rename: Policy id of the source -> id in the result.
         trust: Patterns of dotted class paths that may be imported beside ``rlpipe.*``.
         env: A gymnasium id (``"CartPole-v1"``), or None: what the policy was trained in, where that is recorded.
+        artifact_if_exists: "replace" lets an artifact take the place of one of another policy.
         labels: What is said about artifacts: names of elements, facts for whoever deploys them.
         checkpoints_dir: Where new checkpoints go and ``latest`` is looked for.
     """
@@ -240,6 +241,7 @@ class RunSettings:
     restore: RestoreSettings = RestoreSettings()
     export: ExportSettings = field(default_factory=ExportSettings)
     artifact_path: str | None = None
+    artifact_if_exists: Literal["error", "replace"] = "error"
     labels: Labels = field(default_factory=Labels)
     verify: VerifySettings = VerifySettings()
     evaluate: EvaluateSettings = EvaluateSettings()

@@ -23,6 +23,8 @@ def test_urls_of_this_machine_are_paths(tmp_path: Path) -> None:
     assert place_of(f"file://{tmp_path}/a%20b") == tmp_path / "a%20b"
     assert place_of(f"local://{tmp_path}") == tmp_path
     assert place_of("s3://bucket/x/") == Url("s3://bucket/x")
+    assert str(place_of("memory://") / "x") == "memory:///x"
+    assert place_of("C://x") == Path("C:/x")
     assert place_of(Url("s3://bucket/x")) == Url("s3://bucket/x")
     assert place_of(tmp_path) == tmp_path
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import secrets
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -127,3 +129,21 @@ def test_the_manifests_in_a_store_name_no_place(memory: Store) -> None:
     for name in memory.names("ckpt"):
         assert memory.root.rpartition("/")[2].encode() not in memory.files.cat_file(memory.path("ckpt", name))
     assert json.loads(memory.files.cat_file(memory.path("ckpt", "manifest.json")))["origin"]["provenance"] == {}
+
+
+def test_a_folder_that_is_gone_meanwhile(memory: Store) -> None:
+    def fault(request: Request) -> None:
+        if request.path.endswith("state.h5"):
+            raise FileNotFoundError(request.path)
+
+    CountedStore.fault = staticmethod(fault)
+    with pytest.raises(CheckpointError, match="was not written"):
+        write_checkpoint(policy(1), f"{memory.root}/ckpt")
+
+
+def test_no_room_for_the_stage(memory: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    with pytest.raises(CheckpointError, match="was not written") as caught:
+        write_checkpoint(policy(1), f"{memory.root}/ckpt")
+    assert "TMPDIR" in caught.value.expected
+    assert memory.names("ckpt") == []

@@ -33,7 +33,7 @@ def _keys(composed: Any) -> Any:
         ["task=save", "module=sac", "module.inference_only=true", "algorithm=sample", "checkpoint=pickle"],
         ["task=save", "source.path=x", "source=stable_baselines3", "select.roles=[inference]", "rename={a: b}"],
         ["task=save", "+module@algorithm.policies.p1.module=sac", "algorithm.policies.p0.env=x"],
-        ["task=export", "export=[onnx]", "export.onnx.atol=1", "artifact.path=x"],
+        ["task=export", "export=[onnx]", "export.onnx.atol=1", "artifact.path=x", "artifact.if_exists=replace"],
         ["task=restore", "restore.device=meta"],
         ["task=subset_restore", "base.path=x", "checkpoint=hdf5", "base.on_mismatch=replace"],
         ["task=pipeline", "task.steps=[save,export]", "export.onnx.atol=1", "module=sac"],

@@ -39,6 +39,7 @@ def test_values_arrive(read: Any) -> None:
         "base.path=b", "base.on_mismatch=replace", "checkpoint=pickle", "checkpoint.path=out",
         "checkpoint.if_exists=replace", "policy_ids=[p1,'q*']", "select.roles=[inference]", "select.keys=['encoder/*']",
         "rename={p1: p7}", "restore.device=cuda:1", "export=[onnx]", "export.onnx.atol=1e-3", "artifact.path=art",
+        "artifact.if_exists=replace",
         "evaluate.episodes=3", "evaluate.max_steps=9", "trust=[mine.*]", "env=X-v0", "checkpoints_dir=ck",
     )  # fmt: skip
     assert (settings.task, settings.steps) == ("pipeline", ("save", "export"))
@@ -54,7 +55,7 @@ def test_values_arrive(read: Any) -> None:
     assert list(settings.export.targets) == ["onnx"]
     assert isinstance(settings.export.targets["onnx"], onnx.Options)
     assert settings.export.targets["onnx"].atol == 1e-3
-    assert settings.artifact_path == "art"
+    assert (settings.artifact_path, settings.artifact_if_exists) == ("art", "replace")
     assert (settings.evaluate.episodes, settings.evaluate.max_steps) == (3, 9)
     assert (settings.trust, settings.env, settings.checkpoints_dir) == (("mine.*",), "X-v0", "ck")
 

@@ -11,6 +11,7 @@ from rich.console import RenderableType
 
 from rlpipe.errors import ConfigError
 from rlpipe.exporters.export import Candidate, Order, export_policies
+from rlpipe.exporters.folder import require_same_policies
 from rlpipe.exporters.labels import recorded_labels
 from rlpipe.pipeline import tables
 from rlpipe.pipeline.choose import completed, renamed
@@ -25,12 +26,26 @@ from rlpipe.pipeline.recorded import Recording, record, recorded_env
 from rlpipe.pipeline.reports import MadeArtifacts, Report
 from rlpipe.pipeline.settings import RunSettings
 from rlpipe.pipeline.sources import open_source, read_tree
+from rlpipe.snapshot.identity import inference_hash
 from rlpipe.snapshot.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from rlpipe.exporters.report import ExportReport, TargetReport
 
-USES = frozenset({"source", "checkpoint.path", "select", "rename", "export", "artifact_path", "labels", "env", "trust"})
+USES = frozenset(
+    {
+        "source",
+        "checkpoint.path",
+        "select",
+        "rename",
+        "export",
+        "artifact_path",
+        "artifact_if_exists",
+        "labels",
+        "env",
+        "trust",
+    }
+)
 DEFAULT_OUT_DIR = "outputs/artifacts"
 
 
@@ -101,6 +116,7 @@ def run(settings: RunSettings, *, progress: Progress) -> ExportTaskReport:
 
     Raises:
         ConfigError: No target is chosen.
+        ArtifactError: There is something else at the place of an artifact, or one of another policy.
         RlpipeError: The source cannot be read, or a policy cannot be built.
     """
     targets = settings.export.targets
@@ -111,6 +127,8 @@ def run(settings: RunSettings, *, progress: Progress) -> ExportTaskReport:
     tree, notes = with_env(tree, settings.env)
     policies = policies_of(renamed(tree, settings.rename))
     out_dir = Path(settings.artifact_path or settings.out_dir or DEFAULT_OUT_DIR)
+    if settings.artifact_if_exists == "error":
+        require_same_policies({out_dir / policy_id: inference_hash(policy) for policy_id, policy in policies.items()})
     recordings = {policy_id: record(policy, settings.env) for policy_id, policy in policies.items()}
     candidates = [_candidate(policy, policy_id, settings, recordings) for policy_id, policy in policies.items()]
     with progress.bar(len(policies) * len(targets)) as step:

@@ -13,7 +13,7 @@ import pytest
 import rlpipe
 from rlpipe.checkpoint.reader import read_checkpoint
 from rlpipe.checkpoint.writer import write_checkpoint
-from rlpipe.errors import ConfigError, SelectionError
+from rlpipe.errors import ArtifactError, ConfigError, SelectionError
 from rlpipe.exporters.labels import Labels
 from rlpipe.exporters.targets import onnx, torch_export
 from rlpipe.pipeline.reports import Report
@@ -28,7 +28,7 @@ from rlpipe.pipeline.settings import (
 )
 from rlpipe.pipeline.tables import show
 from rlpipe.policies.graph_options import GraphOptions
-from tests.pipeline.checkpoints import PPO, SAC, Runner, algorithm, box, write
+from tests.pipeline.checkpoints import PPO, SAC, Runner, algorithm, box, files, write
 
 ONNX = ExportSettings(targets={"onnx": onnx.Options()})
 
@@ -235,3 +235,19 @@ def test_what_the_policy_has_not_is_a_row_that_says_so(run_task: Runner, tmp_pat
         (row,) = report.exports[0].rows  # type: ignore[attr-defined]
         assert row.status == "unsupported"
         assert named in row.message
+
+
+def test_artifacts_of_another_policy_are_not_replaced(tmp_path: Path, checkpoint: Path, other: Path) -> None:
+    targets = ["safetensors"]
+    assert rlpipe.export(checkpoint, tmp_path / "made", targets=targets, policy_ids=["p0", "p1"]).ok
+    before = files(tmp_path / "made")
+    with pytest.raises(ArtifactError, match="artifacts of other policies") as caught:
+        rlpipe.export(other, tmp_path / "made", targets=targets)
+    assert caught.value.found.count("fingerprint") == 2
+    assert "artifact.if_exists=replace" in caught.value.fix
+    assert files(tmp_path / "made") == before
+    assert rlpipe.export(checkpoint, tmp_path / "made", targets=targets, policy_ids=["p0"]).ok, "the same policy"
+    assert rlpipe.export(other, tmp_path / "made", targets=targets, policy_ids=["p0"], if_exists="replace").ok
+    record = json.loads((tmp_path / "made" / "p0" / "artifact.json").read_text())
+    wanted = json.loads((other / "policies" / "p0" / "manifest.json").read_text())
+    assert record["inference_hash"] == wanted["inference_hash"]
