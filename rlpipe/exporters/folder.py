@@ -162,8 +162,9 @@ def _without_places(value: Any) -> Any:
 
 def _kept(place: Path, description: Mapping[str, Json], replaced: set[str]) -> dict[str, Any]:
     record = peek(place / RECORD_NAME) or {}
-    same = ("inference_hash", "version", "signature", "mode")
-    if any(record.get(name) != description[name] for name in same):
+    # Another way of exporting the same policy gives another artifact.
+    same = ("inference_hash", "version", "signature", "mode", "action", "outputs", "component")
+    if any(record.get(name) != description.get(name) for name in same):
         return {}
     return {
         target_id: entry

@@ -88,8 +88,7 @@ class WrittenCheckpoint:
             tables.line(f"{policy_id}: {', '.join(f'{target} {status}' for target, status in found.items())}")
             for policy_id, found in self.native.statuses.items()
         ]
-        exported = ["", tables.line("native models", style="bold"), *models] if models else []
-        written: list[RenderableType] = [
+        return (
             tables.line(f"written: {self.path} ({self.backend}, {tables.size(self.nbytes)})"),
             "",
             tables.table(*columns, rows=rows, right=("inference", "training", "file")),
