@@ -51,6 +51,7 @@ class PolicyFacts:
         action_space: On one line.
         observation: Its observation stages, one text each; empty for a bare module.
         action: Its action stages.
+        target: Its stages from an action to the actuator's target, which only `export.action=target` runs.
         model_config: The architecture.
     """
 
@@ -59,6 +60,7 @@ class PolicyFacts:
     action_space: str
     observation: tuple[str, ...] = ()
     action: tuple[str, ...] = ()
+    target: tuple[str, ...] = ()
     model_config: Mapping[str, Any]
 
     def to_json(self) -> dict[str, Any]:
@@ -69,6 +71,7 @@ class PolicyFacts:
             "action_space": self.action_space,
             "observation": list(self.observation),
             "action": list(self.action),
+            "target": list(self.target),
             "model_config": dict(self.model_config),
         }
 
@@ -140,6 +143,7 @@ class ComponentFacts:
             action_space=describe(from_json(config["action_space"])),
             observation=tuple(map(stage_text, config.get("observation", ()))),
             action=tuple(map(stage_text, config.get("action", ()))),
+            target=tuple(map(stage_text, config.get("target", ()))),
             model_config=module["model_config"],
         )
 

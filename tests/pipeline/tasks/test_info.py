@@ -217,3 +217,13 @@ def test_an_artifact_says_what_it_takes_and_how_well_it_was_proved(run_task: Run
     assert told[head].endswith("difference tolerance fingerprint")
     measured, allowed = told[head + 1].split()[-3:-1]
     assert (measured, allowed) == (f"{record['verification']['max_error']:.1e}", f"{record['options']['atol']:.1e}")
+
+
+def test_the_way_to_the_actuator_is_told(run_task: Runner) -> None:
+    golden = Path(__file__).parents[2] / "golden" / "rsl_rl"
+    report = run_task("info", source=SourceSettings(path=str(golden / "v5_lstm" / "model_2.pt")))
+    policy = report.components[-1].policy()  # type: ignore[attr-defined]
+    assert [text.partition("(")[0] for text in policy.target] == ["affine", "clip"]
+    assert "target stages" in text_of(report)
+    plain = run_task("info", source=SourceSettings(path=str(golden.parent / "sb3" / "dqn.zip")))
+    assert "target stages" not in text_of(plain)
