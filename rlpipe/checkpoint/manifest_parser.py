@@ -127,7 +127,7 @@ def _manifest(values: list[Json], strict: Strict) -> Manifest:
         digests=_digests(hashes, table, strict),
         children=inside,
         ties=tuple(_tie(tie, f"ties.{index}", inside, strict) for index, tie in enumerate(strict.items(ties, "ties"))),
-        metadata=strict.mapping(metadata, "metadata"),
+        metadata=strict.plain(metadata, "metadata"),
         content_hash=strict.digest(content, "content_hash", _SHA256),
         inference_hash=strict.digest(inference, "inference_hash", _SHA256),
         origin=None if origin is None else _origin(origin, strict),
@@ -139,8 +139,8 @@ def _spec(value: Json, strict: Strict) -> Spec:
     class_path, config, options = strict.fields(value, "spec", ("class", "config", "options"))
     return Spec(
         name_of_today(strict.text(class_path, "spec.class")),
-        with_names_of_today(strict.mapping(config, "spec.config")),
-        strict.mapping(options, "spec.options"),
+        with_names_of_today(strict.plain(config, "spec.config")),
+        strict.plain(options, "spec.options"),
     )
 
 
@@ -232,4 +232,4 @@ def _origin(value: Json, strict: Strict) -> Origin:
     created, provenance = strict.fields(value, "origin", ("created", "provenance"))
     if not _TIME.fullmatch(strict.text(created, "origin.created")):
         strict.fail("origin.created", "a time in UTC, such as 2026-01-31T12:00:00.123456Z", value=created)
-    return Origin(created, strict.mapping(provenance, "origin.provenance"))
+    return Origin(created, strict.plain(provenance, "origin.provenance"))
