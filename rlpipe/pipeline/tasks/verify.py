@@ -231,7 +231,8 @@ def _act(folder: ArtifactFolder, target_id: str, trust: tuple[str, ...]) -> str:
         return "SHA-256; it holds weights and does not act"
     artifact = open_artifact(folder.folder, target=target_id, trust=trust)
     try:
-        status, detail = replayed(folder.folder, artifact.run, folder.target(target_id)["options"])
+        specs = folder.record["signature"]["outputs"]
+        status, detail = replayed(folder.folder, artifact.run, specs, folder.target(target_id)["options"])
     except (OSError, ValueError, KeyError) as error:
         status, detail = "failed", f"golden vectors that cannot be read: {error}"
     if status != "ok":
