@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
@@ -52,6 +52,7 @@ class PolicyFacts:
         observation: Its observation stages, one text each; empty for a bare module.
         action: Its action stages.
         target: Its stages from an action to the actuator's target, which only `export.action=target` runs.
+        memory: What its module remembers: name -> dtype and shape.
         model_config: The architecture.
     """
 
@@ -61,6 +62,7 @@ class PolicyFacts:
     observation: tuple[str, ...] = ()
     action: tuple[str, ...] = ()
     target: tuple[str, ...] = ()
+    memory: Mapping[str, str] = field(default_factory=dict)
     model_config: Mapping[str, Any]
 
     def to_json(self) -> dict[str, Any]:
@@ -72,6 +74,7 @@ class PolicyFacts:
             "observation": list(self.observation),
             "action": list(self.action),
             "target": list(self.target),
+            "memory": dict(self.memory),
             "model_config": dict(self.model_config),
         }
 
@@ -144,6 +147,7 @@ class ComponentFacts:
             observation=tuple(map(stage_text, config.get("observation", ()))),
             action=tuple(map(stage_text, config.get("action", ()))),
             target=tuple(map(stage_text, config.get("target", ()))),
+            memory={name: f"{one['dtype']} {one['shape']}" for name, one in module.get("state", {}).items()},
             model_config=module["model_config"],
         )
 
