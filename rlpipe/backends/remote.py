@@ -1,4 +1,4 @@
-"""Places that fsspec reaches, such as s3:// and memory://, and what can be done there: the only file that knows fsspec.
+"""Places that fsspec reaches, such as s3:// and memory://, and what can be done there.
 
 Nothing is changed in place and nothing is remembered: each question is asked of the store. What a store refuses is
 told without credentials, whatever its library says.
@@ -6,16 +6,16 @@ told without credentials, whatever its library says.
 
 from __future__ import annotations
 
-import errno
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedReader
 from typing import Any
 
-from rlpipe.errors import CheckpointError, ConfigError, MissingDependencyError
+from rlpipe.backends.stores import create_unguarded, opened, told
+from rlpipe.errors import ConfigError
 
 LOCAL_SCHEMES = ("file", "local")
 """Schemes of places that the system itself reaches."""
@@ -25,9 +25,6 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+://")
 
 _SECRET = re.compile(r"(?<=://)[^/@]*:[^/@]*@|(?<=^https://)[^?]*\?.*|(?<=^http://)[^?]*\?.*")
 """A password, or the query of a link, which may be a signature."""
-
-_OF_EXTRA = frozenset({"fsspec", "s3fs"})
-"""Packages that rlpipe's extra `remote` brings."""
 
 
 def is_url(text: str) -> bool:
@@ -138,8 +135,8 @@ class Url(os.PathLike[str]):
 
     def total_size(self) -> int:
         """Bytes of all files below it."""
-        with _told(self.text):
-            files, path = _opened(self.text)
+        with told(self.text):
+            files, path = opened(self.text)
             files.invalidate_cache()
             return int(files.du(path))
 
@@ -149,8 +146,8 @@ class Url(os.PathLike[str]):
         Raises:
             FileNotFoundError: There is no file.
         """
-        with _told(self.text):
-            files, path = _opened(self.text)
+        with told(self.text):
+            files, path = opened(self.text)
             return bytes(files.cat_file(path, start=start, end=end))
 
     def read_bytes(self) -> bytes:
@@ -159,9 +156,23 @@ class Url(os.PathLike[str]):
         Raises:
             FileNotFoundError: There is no file.
         """
-        with _told(self.text):
-            files, path = _opened(self.text)
+        with told(self.text):
+            files, path = opened(self.text)
             return bytes(files.cat_file(path))
+
+    def read_each(self, names: Sequence[str], limit: int) -> dict[str, bytes]:
+        """The bytes of files below it, asked for at once where the store can do that.
+
+        Args:
+            names: Their paths from here.
+            limit: Files with more bytes are left out, as are those that cannot be read.
+        """
+        with told(self.text):
+            files, path = opened(self.text)
+            paths = [f"{path.rstrip('/')}/{name}" for name in names]
+            found = files.cat_ranges(paths, [0] * len(paths), [limit + 1] * len(paths), on_error="return")
+        read = zip(names, found, strict=True)
+        return {name: data for name, data in read if isinstance(data, bytes) and len(data) <= limit}
 
     @contextmanager
     def open(self) -> Iterator[BufferedReader]:
@@ -170,8 +181,8 @@ class Url(os.PathLike[str]):
         Raises:
             FileNotFoundError: There is no file.
         """
-        with _told(self.text):
-            files, path = _opened(self.text)
+        with told(self.text):
+            files, path = opened(self.text)
             with files.open(path, "rb", cache_type="readahead") as stream:
                 yield stream
 
@@ -181,17 +192,17 @@ class Url(os.PathLike[str]):
         Raises:
             FileExistsError: There is one, and the store can tell.
         """
-        with _told(self.text):
-            files, path = _opened(self.text)
+        with told(self.text):
+            files, path = opened(self.text)
             try:
                 files.pipe_file(path, data, mode="create")
             except (TypeError, ValueError, NotImplementedError):
-                _create_unguarded(files, path, data)
+                create_unguarded(files, path, data)
 
     def upload(self, file: str) -> None:
         """Write a file of this machine there."""
-        with _told(self.text):
-            files, path = _opened(self.text)
+        with told(self.text):
+            files, path = opened(self.text)
             files.put_file(file, path)
 
     def download(self, file: str) -> None:
@@ -200,8 +211,8 @@ class Url(os.PathLike[str]):
         Raises:
             FileNotFoundError: There is no file.
         """
-        with _told(self.text):
-            files, path = _opened(self.text)
+        with told(self.text):
+            files, path = opened(self.text)
             files.get_file(path, file)
 
     def remove(self) -> None:
@@ -210,8 +221,8 @@ class Url(os.PathLike[str]):
         Raises:
             FileNotFoundError: There is no file.
         """
-        with _told(self.text):
-            files, path = _opened(self.text)
+        with told(self.text):
+            files, path = opened(self.text)
             files.rm_file(path)
 
     def remove_all(self) -> None:
@@ -220,14 +231,14 @@ class Url(os.PathLike[str]):
         Raises:
             FileNotFoundError: There is nothing.
         """
-        with _told(self.text):
-            files, path = _opened(self.text)
+        with told(self.text):
+            files, path = opened(self.text)
             files.rm(path, recursive=True)
 
     def _kinds(self) -> dict[str, str]:
         """Name -> "file" or "directory", of what is directly below it, sorted."""
-        with _told(self.text):
-            files, path = _opened(self.text)
+        with told(self.text):
+            files, path = opened(self.text)
             files.invalidate_cache()
             found = files.ls(path, detail=True)
         named = {str(each["name"]).rstrip("/").rpartition("/")[2]: str(each["type"]) for each in found}
@@ -240,88 +251,8 @@ class Url(os.PathLike[str]):
             return None
 
     def _info(self) -> dict[str, Any]:
-        with _told(self.text):
-            files, path = _opened(self.text)
+        with told(self.text):
+            files, path = opened(self.text)
             files.invalidate_cache()
             found: dict[str, Any] = files.info(path)
             return found
-
-
-def _create_unguarded(files: Any, path: str, data: bytes) -> None:
-    """For stores that do not know "if it is not there yet": another writer may come between the two calls."""
-    if files.exists(path):
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
-    files.pipe_file(path, data)
-
-
-def _opened(text: str) -> tuple[Any, str]:
-    """The store of a URL, and the path there.
-
-    Raises:
-        MissingDependencyError: The package for its scheme is not installed.
-        ConfigError: Nobody knows its scheme.
-    """
-    scheme = text.partition(":")[0].lower()
-    try:
-        from fsspec.core import url_to_fs
-    except ImportError:
-        raise _missing("fsspec", scheme) from None
-    try:
-        files, path = url_to_fs(text)
-    except ImportError:
-        raise _missing(_package_of(scheme), scheme) from None
-    except ValueError as error:
-        if "not known" not in str(error):
-            raise
-        raise ConfigError(
-            f"nobody knows the scheme {scheme}://",
-            expected="a folder, or a URL such as s3://bucket/run or memory://run",
-            found=text,
-            fix="check the scheme; fsspec.available_protocols() lists those that it knows",
-        ) from None
-    return files, path
-
-
-def _package_of(scheme: str) -> str:
-    from fsspec.registry import known_implementations
-
-    home = str(known_implementations.get(scheme, {}).get("class", scheme)).partition(".")[0]
-    return scheme if home == "fsspec" else home
-
-
-def _missing(package: str, scheme: str) -> MissingDependencyError:
-    error = MissingDependencyError(package, extra="remote", purpose=f"{scheme}://")
-    if package not in _OF_EXTRA:
-        error.fix = f"install what fsspec needs for {scheme}://, such as: pip install {package}"
-    return error
-
-
-@contextmanager
-def _told(text: str) -> Iterator[None]:
-    """Errors of stores as those of files, and anything else as one error that says what kind it is.
-
-    Raises:
-        FileNotFoundError: There is nothing.
-        FileExistsError: There is something already.
-        CheckpointError: The store cannot be reached, or refuses.
-    """
-    try:
-        yield
-    except (FileNotFoundError, FileExistsError) as error:
-        number = errno.ENOENT if isinstance(error, FileNotFoundError) else errno.EEXIST
-        raise type(error)(number, os.strerror(number), text) from None
-    except (CheckpointError, ConfigError, MissingDependencyError, MemoryError):
-        raise
-    except Exception as error:  # noqa: BLE001  each store has errors of its own, which may quote what they were given
-        raise CheckpointError(
-            f"{text} cannot be reached",
-            expected="a store that answers, and that allows this",
-            found=_in_words(error),
-            fix="check the URL, the network, and the credentials that the store's library finds",
-        ) from None
-
-
-def _in_words(error: BaseException) -> str:
-    """Its kind, and of what it says the first line without anything that may be a secret."""
-    said = re.sub(r"://[^/@\s]*@|[?&][^\s'\"]*", "...", str(error).partition("\n")[0])
-    return f"{type(error).__name__}: {said[:200]}" if said else type(error).__name__

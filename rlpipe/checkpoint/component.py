@@ -77,21 +77,33 @@ def open_tree(path: Place, wanted: Callable[[str], bool] = lambda _: True) -> Co
     return _open_tree(str(path if isinstance(path, Url) else locate(path)), "", wanted)
 
 
-def _open_tree(directory: str, path: str, wanted: Callable[[str], bool]) -> Component:
-    manifest, digest = open_manifest(directory)
-    children = {}
-    for name, expected in sorted(manifest.children.items()):
-        inside = f"{path}/{name}" if path else name
-        if wanted(inside):
-            children[name] = _open_child(f"{directory}/{name}", inside, expected, wanted)
+def _open_tree(directory: str, path: str, wanted: Callable[[str], bool], data: bytes | None = None) -> Component:
+    manifest, digest = open_manifest(directory, data)
+    inside = {name: f"{path}/{name}" if path else name for name in sorted(manifest.children)}
+    chosen = {name: place for name, place in inside.items() if wanted(place)}
+    fetched = _fetched(directory, chosen)
+    children = {
+        name: _open_child(f"{directory}/{name}", place, manifest.children[name], wanted, fetched.get(name))
+        for name, place in chosen.items()
+    }
     for name in unlisted(directory, manifest):
         logger.warning("%s/%s is not listed by the checkpoint around it and was ignored", directory, name)
     return Component(path, directory, manifest, digest, children)
 
 
-def _open_child(directory: str, path: str, expected: str, wanted: Callable[[str], bool]) -> Component:
+def _fetched(directory: str, names: Collection[str]) -> Mapping[str, bytes]:
+    """The manifests of components in a store, asked for at once; one that is missing here is asked for alone."""
+    if "://" not in directory or len(names) < 2:
+        return {}
+    found = Url(directory).read_each([f"{name}/{MANIFEST_NAME}" for name in names], MAX_MANIFEST_SIZE)
+    return {name.removesuffix(f"/{MANIFEST_NAME}"): data for name, data in found.items()}
+
+
+def _open_child(
+    directory: str, path: str, expected: str, wanted: Callable[[str], bool], data: bytes | None
+) -> Component:
     try:
-        child = _open_tree(directory, path, wanted)
+        child = _open_tree(directory, path, wanted, data)
     except CheckpointNotFoundError:
         require_present(directory, path)
         raise
@@ -130,8 +142,12 @@ def require_listed(child: Component, expected: str) -> None:
         )
 
 
-def open_manifest(directory: str | os.PathLike[str]) -> tuple[Manifest, str]:
+def open_manifest(directory: str | os.PathLike[str], data: bytes | None = None) -> tuple[Manifest, str]:
     """The manifest of a directory, and its hash.
+
+    Args:
+        directory: Where it lies.
+        data: Its bytes, if they have been read already.
 
     Raises:
         CheckpointNotFoundError: There is none.
@@ -140,7 +156,7 @@ def open_manifest(directory: str | os.PathLike[str]) -> tuple[Manifest, str]:
     """
     file = f"{directory}/{MANIFEST_NAME}"
     try:
-        text = _read(file).decode("ascii")
+        text = (_read(file) if data is None else data).decode("ascii")
     except (FileNotFoundError, NotADirectoryError):
         raise _not_found(place_of(directory)) from None
     except UnicodeDecodeError as error:

@@ -101,6 +101,19 @@ class StoreSuite:
         assert {each.kind for each in requests} == {"get"}
         assert {path.rpartition("/")[2] for path in paths(requests, "get")} == {"manifest.json"}
 
+    def test_many_manifests_are_asked_for_once_each(self, store: Store) -> None:
+        path = f"{store.root}/ckpt"
+        write_checkpoint(tree(12), path)
+        with store.asked() as requests:
+            assert len(list(inspect_checkpoint(path).walk())) == 14
+        assert len(paths(requests, "get")) == len(set(paths(requests, "get"))) == 14
+        store.files.rm_file(store.path("ckpt", "policies", "p3", "manifest.json"))
+        with pytest.raises(IntegrityError, match="policies/p3 is missing"):
+            read_checkpoint(path)
+        store.files.pipe_file(store.path("ckpt", "policies", "p3", "manifest.json"), b"\xff")
+        with pytest.raises(ManifestError, match="p3"):
+            read_checkpoint(path)
+
     def test_verify_reads_everything(self, store: Store, tmp_path: Path) -> None:
         path = f"{store.root}/ckpt"
         write_checkpoint(tree(2), path)
