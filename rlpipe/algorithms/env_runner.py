@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     import gymnasium
 
 Act = Callable[[Any], Any]
-"""A batch of observations -> a batch of actions, both as their spaces nest them; `begin()` of one that remembers."""
+"""A batch of observations -> a batch of actions, both as their spaces nest them; `begin`, if it has one, is told of
+episodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +109,8 @@ def rollout(env: gymnasium.Env[Any, Any], spaces: EnvSpaces, act: Act, *, seed: 
     """
     observation, _ = env.reset(seed=seed)
     if begin := getattr(act, "begin", None):
-        begin()
+        # sb3-contrib's name for what is allowed now.
+        begin(getattr(env.unwrapped, "action_masks", None))
     total, length = 0.0, 0
     while True:
         action = _single(spaces.action, act(_batch(spaces.observation, observation)))

@@ -116,6 +116,10 @@ def _checkpoint(node: Node, findings: Findings) -> CheckpointSettings:
         backend=choice("checkpoint", node["backend"], findings, among=backend_ids()),
         path=text("checkpoint.path", node["path"], findings),
         if_exists=choice("checkpoint.if_exists", node["if_exists"], findings, among=_WAYS),
+        native_models=choices(
+            "checkpoint.native_models", node["native_models"], findings, among=target_ids(), of="targets"
+        )
+        or (),
     )
 
 
@@ -203,7 +207,7 @@ def _graph(node: Node, findings: Findings) -> GraphOptions:
     outputs: Any = choices("export.outputs", wanted, findings, among=EXTRAS, of="outputs") or ()
     component = text("export.component", node.get("component"), findings)
     try:
-        return GraphOptions(mode=mode, action=action, outputs=outputs, component=component)  # type: ignore[arg-type]
+        return GraphOptions(mode=mode, action=action, outputs=outputs, component=component)
     except RlpipeError as error:
         if mode and action:
             findings.add_error(error, key="export.component" if component else error.subject)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from rlpipe.errors import ConfigError, closest, listed
+from rlpipe.exporters.labels import Labels, plain
 from rlpipe.pipeline.progress import NoProgress
 from rlpipe.pipeline.settings import (
     CheckpointSettings,
@@ -16,6 +18,7 @@ from rlpipe.pipeline.settings import (
     SelectSettings,
     SourceSettings,
 )
+from rlpipe.policies.graph_options import GraphOptions
 from rlpipe.snapshot.ids import validate_policy_id
 from rlpipe.snapshot.snapshot import ROLES, Role
 from rlpipe.snapshot.texts import require_texts
@@ -39,6 +42,7 @@ def save(  # noqa: PLR0913 - each setting of the task by its name
     *,
     backend: str = "hdf5",
     if_exists: Literal["error", "replace"] = "error",
+    native_models: Sequence[str] = (),
     policy_ids: Sequence[str] | None = None,
     roles: Roles | None = None,
     rename: Mapping[str, str] | None = None,
@@ -55,6 +59,8 @@ def save(  # noqa: PLR0913 - each setting of the task by its name
         path: The directory to write.
         backend: "hdf5" or "pickle".
         if_exists: "replace" lets it take the place of an older checkpoint.
+        native_models: Targets; artifacts of each policy go to ``policies/<id>/model/``. A policy that cannot be
+            exported is saved without, and the report warns.
         policy_ids: Ids or globs; None: all.
         roles: ``["inference"]`` leaves out what only training needs.
         rename: Policy id in the source -> id in the checkpoint.
@@ -72,7 +78,9 @@ def save(  # noqa: PLR0913 - each setting of the task by its name
     settings = RunSettings(
         task="save",
         source=_source(source, normalizer, policy_id),
-        checkpoint=CheckpointSettings(backend=backend, path=os.fspath(path), if_exists=if_exists),
+        checkpoint=CheckpointSettings(
+            backend=backend, path=os.fspath(path), if_exists=if_exists, native_models=_native_models(native_models)
+        ),
         select=_select(policy_ids, roles),
         rename=_rename(rename),
         trust=_trust(trust),
@@ -117,13 +125,17 @@ def restore(
     return task.run(settings, progress=NoProgress())
 
 
-def export(
+def export(  # noqa: PLR0913 - each setting of the task by its name
     source: Path,
     path: Path,
     *,
     targets: Sequence[str] | Mapping[str, Any] = DEFAULT_TARGETS,
     policy_ids: Sequence[str] | None = None,
     env: str | None = None,
+    jobs: int = 1,
+    require: Sequence[str] | None = None,
+    labels: Labels | None = None,
+    graph: GraphOptions | None = None,
     normalizer: str = "auto",
     policy_id: str | None = None,
     trust: Sequence[str] = (),
@@ -136,6 +148,10 @@ def export(
         targets: Ids, or id -> the target's ``Options``.
         policy_ids: Ids or globs; None: all.
         env: A gymnasium id, to check the artifacts on observations met there; None: the recorded one.
+        jobs: How many exports run at a time.
+        require: The targets that decide whether the report is ``ok``; None: all of them.
+        labels: Names of elements and free metadata, for whoever deploys the artifacts.
+        graph: What of each policy is exported; None: its deterministic actions.
         normalizer: See `save`.
         policy_id: See `save`.
         trust: See `save`.
@@ -149,7 +165,8 @@ def export(
         task="export",
         source=_source(source, normalizer, policy_id),
         select=_select(policy_ids, None),
-        export=ExportSettings(targets=_targets(targets)),
+        export=replace(_export(_targets(targets), jobs, require), graph=graph or GraphOptions()),
+        labels=_labels(labels),
         artifact_path=os.fspath(path),
         env=env,
         trust=_trust(trust),
@@ -244,6 +261,13 @@ def _trust(trust: Sequence[str]) -> tuple[str, ...]:
     return () if trust in ((), []) else require_texts("trust", trust, of="class path patterns")
 
 
+def _native_models(targets: Sequence[str]) -> tuple[str, ...]:
+    from rlpipe.exporters.target import target_ids
+
+    wanted = () if targets in ((), []) else require_texts("native_models", targets, of="targets")
+    return tuple(_choice("native_models", target_id, among=target_ids()) for target_id in wanted)
+
+
 def _targets(targets: Sequence[str] | Mapping[str, Any]) -> Mapping[str, Any]:
     from rlpipe.exporters.target import resolve
 
@@ -254,6 +278,27 @@ def _targets(targets: Sequence[str] | Mapping[str, Any]) -> Mapping[str, Any]:
     for target_id, target in found.items():
         _require_options(target_id, targets[target_id], target.Options)
     return dict(targets)
+
+
+def _export(targets: Mapping[str, Any], jobs: int, require: Sequence[str] | None) -> ExportSettings:
+    if type(jobs) is not int or jobs < 1:
+        raise ConfigError("jobs", expected="a whole number, 1 or more", found=repr(jobs), fix="jobs=2")
+    wanted = None if require is None else require_texts("require", require, of="targets")
+    for target_id in wanted or ():
+        _choice("require", target_id, among=tuple(targets))
+    return ExportSettings(targets=targets, jobs=jobs, require=wanted)
+
+
+def _labels(labels: Labels | None) -> Labels:
+    if labels is None:
+        return Labels()
+    if not isinstance(labels, Labels):
+        fix = "from rlpipe.exporters.labels import Labels"
+        raise ConfigError("labels", expected="rlpipe.exporters.labels.Labels", found=repr(labels)[:80], fix=fix)
+    if not plain(labels.metadata):
+        fix = "write texts, numbers, lists and dicts; None for what is not known"
+        raise ConfigError("labels.metadata", expected="plain JSON", found=repr(labels.metadata)[:80], fix=fix)
+    return labels
 
 
 def _require_options(target_id: str, options: Any, expected: type[Any]) -> None:

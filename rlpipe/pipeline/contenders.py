@@ -115,11 +115,16 @@ class _Drawing:
     def __init__(self, artifact: Artifact) -> None:
         self._artifact, self._rng = artifact, np.random.default_rng(0)
 
-    def step(self, observations: Any, state: Mapping[str, Array] | None) -> Step:
+    @property
+    def takes_mask(self) -> bool:
+        """Whether choices can be forbidden."""
+        return bool(self._artifact.signature.of_kind("action_mask"))
+
+    def step(self, observations: Any, state: Mapping[str, Array] | None, *, action_mask: Any = None) -> Step:
         """See `Artifact.step`."""
         count = len(next(iter(flat_batch(self._artifact.observation_space, observations, OBSERVATION).values())))
         drawn = {spec.name: noise(spec, count, self._rng) for spec in self._artifact.signature.of_kind("noise")}
-        return self._artifact.step(observations, state, **drawn)
+        return self._artifact.step(observations, state, action_mask=action_mask, **drawn)
 
 
 def _of_artifact(folder: ArtifactFolder, target_id: str, trust: tuple[str, ...]) -> Contender:

@@ -61,8 +61,8 @@ class GraphOptions:
 
     @property
     def acts(self) -> bool:
-        """Whether what comes out are the actions that the policy would take in its environment."""
-        return not self.samples and self.action == "env" and self.component is None
+        """Whether what comes out are actions that an environment takes."""
+        return self.action == "env" and self.component is None
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON with every field."""

@@ -15,7 +15,7 @@ from torch import nn
 from rlpipe.checkpoint.checkpointable import Checkpointable
 from rlpipe.checkpoint.reader import When
 from rlpipe.checkpoint.steady import steadily
-from rlpipe.errors import RlpipeError, SpecError, listed
+from rlpipe.errors import ObservationError, RlpipeError, SpecError, listed
 from rlpipe.modules.inference_part import inference_part
 from rlpipe.modules.module_checkpoint import STAGE_NAMES
 from rlpipe.modules.torch.probing import place_of
@@ -24,7 +24,7 @@ from rlpipe.modules.torch.slimming import clean
 from rlpipe.modules.torch.trial import last_line
 from rlpipe.policies.aside import Aside
 from rlpipe.policies.graph_options import GraphOptions
-from rlpipe.policies.interface import ACTION, NEXT, STATE, Port, input_ports
+from rlpipe.policies.interface import ACTION, ACTION_MASK, NEXT, STATE, Port, input_ports
 from rlpipe.policies.observation_modules import in_float64
 from rlpipe.policies.observations import read_observations
 from rlpipe.policies.policy_graph import PLAIN, PolicyGraph
@@ -98,6 +98,11 @@ class Policy(Checkpointable):
     def memory(self) -> tuple[Port, ...]:
         """What it carries through an episode; () for one that does not remember."""
         return tuple(port for port in self._ports if port.name.partition(".")[0] == STATE)
+
+    @property
+    def takes_mask(self) -> bool:
+        """Whether some choices can be forbidden by `action_mask`."""
+        return any(port.name == ACTION_MASK for port in self._ports)
 
     def compute_actions(
         self,
@@ -201,6 +206,13 @@ class Policy(Checkpointable):
 
     def _asked(self, named: Mapping[str, Array], options: GraphOptions, name: str) -> Any:
         graph = self._graph_of(options)[1]
+        if missing := [each for each in graph.input_names if each not in named]:
+            raise ObservationError(
+                "a step of the policy lacks inputs",
+                expected=", ".join(graph.input_names),
+                found=f"{listed(missing)} missing",
+                fix="give all of them: graph(options).input_names",
+            )
         tensors = {each: torch.from_numpy(named[each]).to(self._place) for each in graph.input_names}
         with evaluating(self.module), torch.inference_mode(), self._blaming_the_module():
             return getattr(graph, name)(tensors)
@@ -231,6 +243,23 @@ class Policy(Checkpointable):
             UnsupportedModuleError: Options that such a policy cannot have.
         """
         return self._graph_of(options)[0]
+
+    def running_graph(self) -> PolicyGraph:
+        """The graph that `compute_actions` runs: as `graph()`, with the trainers' precision where the device has it."""
+        return self._graph_of(PLAIN)[1]
+
+    def get_statistics(self) -> State:
+        """A copy of the stages' statistics: stage type -> float64 arrays."""
+        return copied(self._statistics)
+
+    def set_statistics(self, statistics: State) -> None:
+        """Take over statistics of the observation stages, all of them.
+
+        Raises:
+            NormalizerError: Statistics that cannot normalise; nothing was changed.
+        """
+        self._use(*self._graphs_of(statistics))
+        self._statistics = copied(statistics)
 
     def _graph_of(self, options: GraphOptions) -> tuple[PolicyGraph, PolicyGraph]:
         if (place := place_of(self.module)) != self._place:

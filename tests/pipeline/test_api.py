@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 import rlpipe
 from rlpipe.errors import ConfigError, SelectionError
+from rlpipe.exporters.labels import Labels
 from tests.pipeline.checkpoints import files
 
 
@@ -105,4 +107,43 @@ def test_policies_are_asked_for_as_strictly_everywhere(read: Any, value: Any, ch
 def test_targets_are_asked_for_as_strictly(targets: Any, checkpoint: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="targets"):
         rlpipe.export(checkpoint, tmp_path / "made", targets=targets)
+    assert not (tmp_path / "made").exists()
+
+
+def test_export_takes_what_the_task_takes(checkpoint: Path, tmp_path: Path) -> None:
+    """A target that fails decides only if it is required."""
+    from rlpipe.exporters.targets import numpy, onnx
+
+    targets = {"numpy": numpy.Options(), "onnx": onnx.Options(timeout=0.01)}
+    labels = Labels(names={"obs": ("x", "v", "angle", "rate")}, metadata={"rate_hz": 50})
+    common: dict[str, Any] = {"targets": targets, "policy_ids": ["p0"], "jobs": 2, "labels": labels}
+    report = rlpipe.export(checkpoint, tmp_path / "made", require=["numpy"], **common)
+    (policy,) = report.to_json()["policies"]
+    statuses = {row["target"]: row["status"] for row in policy["targets"]}
+    assert statuses == {"numpy": "ok", "onnx": "failed"}
+    assert report.ok
+    assert report.exit_code == 0
+    assert not rlpipe.export(checkpoint, tmp_path / "again", **common).ok
+    record = json.loads((tmp_path / "made/p0/artifact.json").read_text())
+    assert record["names"] == {"obs": ["x", "v", "angle", "rate"]}
+    assert record["metadata"] == {"rate_hz": 50}
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        ("jobs", 0),
+        ("jobs", True),
+        ("jobs", "2"),
+        ("require", ["torchscript"]),
+        ("require", "onnx"),
+        ("labels", {"names": {}}),
+        ("labels", Labels(metadata={"x": float("nan")})),
+    ],
+)
+def test_what_export_is_told_is_checked_before_anything_is_done(
+    argument: str, value: Any, checkpoint: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=argument):
+        rlpipe.export(checkpoint, tmp_path / "made", targets=["onnx"], **{argument: value})
     assert not (tmp_path / "made").exists()

@@ -9,8 +9,8 @@ from rlpipe.exporters.companions.page_table import Record, error, table
 from rlpipe.exporters.levels import CONTRACT, FILE, LEVELS, LOOP, NUMBERS, SPEED
 
 _WRONG = (
-    "L2 contract: what the bare file does with wrong inputs. `checked` in `example.py` and `verify.py` goes before it and "
-    "refuses each of them by name; what only looks wrong leads to what stands here."
+    "L2 contract: what the bare file does with wrong inputs. `checked` in `example.py` and `verify.py` goes before it "
+    "and refuses each of them by name; what only looks wrong leads to what stands here."
 )
 _ROW = (
     "Many steps in a row, in which the file is given the memory that it gave itself and episodes begin in between; the "

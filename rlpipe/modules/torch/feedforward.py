@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar, cast
 
 import torch
 from torch import nn
@@ -155,7 +155,7 @@ def read_among(value: Any, kinds: Mapping[str, type[T]], *, where: str) -> T:
         SpecError: Unknown type or field, or a value that does not fit.
     """
     if isinstance(value, tuple(kinds.values())):
-        return value
+        return cast("T", value)
     if not isinstance(value, Mapping):
         raise SpecError(f"{where} is no encoder", expected="a mapping with a type", found=repr(value)[:80])
     rest = dict(value)

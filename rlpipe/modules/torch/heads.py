@@ -143,8 +143,11 @@ class PartsHead(nn.Module):
 
     def mode(self, latent: torch.Tensor) -> Outputs:
         """`logits` alone: what acts without noise."""
-        found = [part.mode(latent) if isinstance(part, GaussianHead) else part(latent) for part in self.parts]
-        return {"logits": torch.cat([outputs.get("mean", outputs.get("logits")) for outputs in found], dim=-1)}
+        found = [
+            part.mode(latent)["mean"] if isinstance(part, GaussianHead) else part(latent)["logits"]
+            for part in self.parts
+        ]
+        return {"logits": torch.cat(found, dim=-1)}
 
     def forward(self, latent: torch.Tensor) -> Outputs:
         """`logits`, and `log_std` where a leaf has real numbers."""

@@ -115,7 +115,7 @@ def class_of(kind: str | type, *, trust: tuple[str, ...]) -> type[RLModule]:
     """
     from rlpipe.modules.torch.rl_module import RLModule
 
-    return resolve_class(kind, RLModule, trust=trust) if isinstance(kind, str) else kind
+    return resolve_class(kind, RLModule, trust=trust) if isinstance(kind, str) else kind  # type: ignore[type-abstract]
 
 
 def learn_about(spec: RLModuleSpec, *, trust: tuple[str, ...]) -> ModuleFacts:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from rlpipe.errors import SpecError
-from rlpipe.modules.torch.encoders import GRU, LSTM, MLP, RecurrentEncoder, read_encoder
+from rlpipe.modules.torch.encoders import CNN, GRU, LSTM, MLP, RecurrentEncoder, read_encoder
 from rlpipe.modules.torch.passes import Sequence, Step
 
 KINDS = {"lstm": (LSTM, nn.LSTM), "gru": (GRU, nn.GRU)}
@@ -116,7 +116,7 @@ def test_without_resets_the_kernel_gives_the_same(kind: str) -> None:
 def test_gradients_flow_through_sequences() -> None:
     for starts in (None, torch.zeros(3, 7, dtype=torch.bool)):
         made = encoder("lstm").train()
-        made.sequence(torch.randn(3, 7, 3), random_memory(made, 3), starts)[0].sum().backward()
+        made.sequence(torch.randn(3, 7, 3), random_memory(made, 3), starts)[0].sum().backward()  # type: ignore[no-untyped-call]
         assert all(parameter.grad is not None for parameter in made.parameters())
 
 
@@ -125,7 +125,7 @@ def test_gradients_flow_through_sequences() -> None:
     [
         LSTM(hidden_size=3),
         GRU(hidden_size=3, num_layers=2, before=MLP(hidden=(4,)), after=MLP(hidden=(2,))),
-        LSTM(before={"type": "cnn"}),
+        LSTM(before=CNN()),
     ],
 )
 def test_a_config_comes_back_from_json(config: LSTM | GRU) -> None:

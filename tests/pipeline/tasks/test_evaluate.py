@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -151,3 +153,69 @@ def test_weights_that_are_not_finite_are_blamed_by_name(
         run_task("evaluate", source=SourceSettings(path=str(broken)), env="CartPole-v1", evaluate=TWO)
     assert "p0" in caught.value.subject
     assert "pi/logits/weight" in caught.value.found
+
+
+LSTM = {"type": "lstm", "hidden_size": 8}
+REMEMBERS = replace(PPO, model_config={"actor": LSTM, "critic": LSTM})
+
+
+def test_a_memory_is_forgotten_between_episodes(run_task: Runner, tmp_path: Path) -> None:
+    path = write(tmp_path / "made", algorithm(p0=PolicySettings(module=REMEMBERS, env="CartPole-v1")))
+    report = run_task("evaluate", source=SourceSettings(path=str(path)), evaluate=TWO)
+    (found,) = report.to_json()["evaluations"]
+    policy = rlpipe.restore(path).policies["p0"]
+    env = gymnasium.make("CartPole-v1")
+    lengths = []
+    for seed in range(5, 7):
+        observation, _ = env.reset(seed=seed)
+        state, length, over = None, 0, False
+        while not over:
+            actions, state = policy.step(observation[None], state)
+            observation, _, terminated, truncated, _ = env.step(int(actions[0]))
+            length, over = length + 1, terminated or truncated
+        lengths.append(length)
+    env.close()
+    assert found["lengths"] == lengths
+
+
+class Picky(gymnasium.Env[Any, Any]):
+    """Allows one choice at a time, and takes no other."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
+    action_space = gymnasium.spaces.Discrete(3)
+
+    def __init__(self) -> None:
+        self.now = 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        """See gymnasium."""
+        super().reset(seed=seed, options=options)
+        self.now = 0
+        return np.zeros(2, np.float32), {}
+
+    def action_masks(self) -> Any:
+        """What sb3-contrib asks for."""
+        return np.arange(3) == self.now % 3
+
+    def step(self, action: Any) -> Any:
+        """See gymnasium."""
+        right = int(action) == self.now % 3
+        self.now += 1
+        return np.zeros(2, np.float32), float(right), self.now == 9, False, {}
+
+
+@pytest.fixture(name="picky")
+def _picky() -> Iterator[str]:
+    gymnasium.register("Picky-v0", entry_point="tests.pipeline.tasks.test_evaluate:Picky", disable_env_checker=True)
+    yield "Picky-v0"
+    gymnasium.registry.pop("Picky-v0")
+
+
+@pytest.mark.parametrize("remembers", [False, True])
+def test_what_the_environment_forbids_is_not_done(
+    run_task: Runner, tmp_path: Path, picky: str, *, remembers: bool
+) -> None:
+    module = replace(REMEMBERS if remembers else PPO, action_mask="")
+    path = write(tmp_path / "made", algorithm(p0=PolicySettings(module=module, env=picky)))
+    report = run_task("evaluate", source=SourceSettings(path=str(path)), evaluate=TWO)
+    assert report.to_json()["evaluations"][0]["returns"] == [9.0, 9.0]

@@ -27,6 +27,7 @@ from rlpipe.pipeline.settings import (
     SourceSettings,
 )
 from rlpipe.pipeline.tables import show
+from rlpipe.policies.graph_options import GraphOptions
 from tests.pipeline.checkpoints import PPO, SAC, Runner, algorithm, box, write
 
 ONNX = ExportSettings(targets={"onnx": onnx.Options()})
@@ -163,3 +164,74 @@ def test_no_target_and_no_such_policy(run_task: Runner, tmp_path: Path, checkpoi
             out_dir="run",
         )
     assert not (tmp_path / "run/p1").exists()
+
+
+def test_a_policy_that_remembers_is_exported_from_its_checkpoint(run_task: Runner, tmp_path: Path) -> None:
+    lstm = {"type": "lstm", "hidden_size": 8, "num_layers": 2}
+    module = replace(PPO, model_config={"actor": lstm, "critic": lstm})
+    path = write(tmp_path / "made", algorithm(p0=PolicySettings(module=module, env="CartPole-v1")))
+    report = run_task("export", source=SourceSettings(path=str(path)), export=ONNX, artifact_path=str(tmp_path / "out"))
+    assert report.ok
+    policy = rlpipe.restore(path).policies["p0"]
+    session = onnxruntime.InferenceSession(tmp_path / "out" / "p0" / "onnx" / "policy.onnx")
+    assert [one.name for one in session.get_inputs()] == ["obs", "state.0", "state.1", "episode_start"]
+    x = np.random.default_rng(0).normal(size=(20, 3, 4)).astype(np.float32)
+    fed = {name: np.zeros((3, 2, 8), np.float32) for name in ("state.0", "state.1")}
+    state = None
+    for step in range(20):
+        starts = np.full(3, step == 0) | (np.arange(3) == step - 5)
+        action, *fed_next = session.run(None, {"obs": x[step], **fed, "episode_start": starts})
+        expected, state = policy.step(x[step], state, episode_start=starts)
+        fed = dict(zip(fed, fed_next, strict=True))
+        np.testing.assert_array_equal(action, expected)
+        for name, array in fed.items():
+            np.testing.assert_allclose(array, state[name], atol=1e-5)
+
+
+def test_what_is_exported_can_be_chosen(run_task: Runner, tmp_path: Path) -> None:
+    path = write(tmp_path / "made", algorithm(p0=PolicySettings(module=PPO, env="CartPole-v1")))
+    graph = GraphOptions(mode="stochastic", outputs=("logits", "value"))
+    report = run_task(
+        "export",
+        source=SourceSettings(path=str(path)),
+        export=replace(ONNX, graph=graph),
+        artifact_path=str(tmp_path / "out"),
+    )
+    assert report.ok
+    record = json.loads((tmp_path / "out" / "p0" / "artifact.json").read_text())
+    assert (record["mode"], record["outputs"]) == ("stochastic", ["logits", "value"])
+    session = onnxruntime.InferenceSession(tmp_path / "out" / "p0" / "onnx" / "policy.onnx")
+    assert [one.name for one in session.get_inputs()] == ["obs", "noise"]
+    assert [one.name for one in session.get_outputs()] == ["action", "logits", "value"]
+
+
+def test_an_encoder_is_exported_alone(run_task: Runner, tmp_path: Path) -> None:
+    path = write(tmp_path / "made", algorithm(p0=PolicySettings(module=PPO, env="CartPole-v1")))
+    chosen = replace(ONNX, graph=GraphOptions(component="encoder"))
+    place = {"source": SourceSettings(path=str(path)), "artifact_path": str(tmp_path / "out")}
+    assert run_task("export", export=chosen, **place).ok
+    session = onnxruntime.InferenceSession(tmp_path / "out" / "p0" / "onnx" / "policy.onnx")
+    x = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
+    module = rlpipe.restore(path).policies["p0"].module
+    weight, bias = (
+        module.get_parameter(f"encoder.actor_encoder.0.{name}").detach().numpy() for name in ("weight", "bias")
+    )
+    np.testing.assert_allclose(session.run(["features"], {"obs": x})[0], np.tanh(x @ weight.T + bias), atol=1e-6)
+
+
+def test_what_the_policy_has_not_is_a_row_that_says_so(run_task: Runner, tmp_path: Path) -> None:
+    path = write(tmp_path / "made", algorithm(p0=PolicySettings(module=PPO, env="CartPole-v1")))
+    for graph, named in (
+        (GraphOptions(action="target"), "target stages"),
+        (GraphOptions(component="encodr"), "did you mean encoder"),
+        (GraphOptions(outputs=("mean",)), "logits for choices"),
+    ):
+        report = run_task(
+            "export",
+            source=SourceSettings(path=str(path)),
+            export=replace(ONNX, graph=graph),
+            artifact_path=str(tmp_path / "out"),
+        )
+        (row,) = report.exports[0].rows  # type: ignore[attr-defined]
+        assert row.status == "unsupported"
+        assert named in row.message
