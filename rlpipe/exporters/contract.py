@@ -79,7 +79,7 @@ def _anything(array: Array) -> Array:
 
 
 def _tried(signature: Signature) -> Iterator[TensorSpec]:
-    observations, states = (signature.of_kind(kind)[:_MOST_INPUTS] for kind in ("observation", "state"))  # type: ignore[arg-type]
+    observations, states = (signature.of_kind(kind)[:_MOST_INPUTS] for kind in ("observation", "state"))
     yield from observations
     yield from states
     yield from signature.of_kind("episode_start", "action_mask", "noise")

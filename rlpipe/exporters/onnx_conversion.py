@@ -58,7 +58,9 @@ def converted(graph: ExportGraph, opset: int) -> Any:
         template = _template_of(_translated(graph.program, neutral, opset), graph.program)
         _keep(key, template)
     model = _optimised(_filled(template, graph.program))
-    rename_edges(model, neutral)
+    # Where two outputs are one tensor the optimiser calls the second something else; the order stays.
+    outputs = zip(model.graph.output, graph.signature.outputs, strict=False)
+    rename_edges(model, neutral | {item.name: spec.name for item, spec in outputs})
     return model
 
 

@@ -100,7 +100,7 @@ def saturated(graph: nn.Module, signature: Signature, truth: Reference) -> Probe
 def _decisions(graph: nn.Module, signature: Signature, arrays: Arrays) -> torch.Tensor:
     """What the graph gives to its action stages."""
     seen: list[torch.Tensor] = []
-    hook = graph.action.register_forward_pre_hook(lambda _, given: seen.append(given[0]))  # type: ignore[union-attr, operator]
+    hook = graph.action.register_forward_pre_hook(lambda _, given: seen.append(given[0]))  # type: ignore[union-attr]
     try:
         run(graph, signature, arrays)
     finally:

@@ -10,13 +10,11 @@ import numpy as np
 from rlpipe.algorithms.env_runner import EnvSpaces
 from rlpipe.exporters.signature import ACTION, OBSERVATION, Array, Signature, TensorSpec
 from rlpipe.exporters.target import Arrays
+from rlpipe.policies.player import Allowed
 from rlpipe.snapshot.spaces import flat_batch, nested_batch
 
 Compute: TypeAlias = Callable[[Arrays], Arrays]
 """One step: flat named arrays to flat named arrays."""
-
-Allowed: TypeAlias = Callable[[], Any]
-"""Which choices an environment allows now, or None if it does not say."""
 
 
 class EpisodeActor:
@@ -27,17 +25,19 @@ class EpisodeActor:
         signature: What it takes and gives.
         spaces: Of its observations and actions.
         seed: Of the noise.
-        allowed: The environment's mask.
     """
 
-    def __init__(
-        self, compute: Compute, signature: Signature, spaces: EnvSpaces, *, seed: int, allowed: Allowed
-    ) -> None:
-        self._compute, self._signature, self._spaces, self._allowed = compute, signature, spaces, allowed
+    def __init__(self, compute: Compute, signature: Signature, spaces: EnvSpaces, *, seed: int) -> None:
+        self._compute, self._signature, self._spaces = compute, signature, spaces
+        self._allowed: Allowed | None = None
         self._noise = np.random.default_rng(seed)
         self._state: dict[str, Array] = {}
         self.given: list[Mapping[str, Array]] = []
         self.gave: list[Mapping[str, Array]] = []
+
+    def begin(self, allowed: Allowed | None = None) -> None:
+        """Take over what the environment's mask is; see `rollout`."""
+        self._allowed = allowed
 
     def __call__(self, observation: Any) -> Any:
         """A batch of one observation -> a batch of one action."""
@@ -60,7 +60,7 @@ class EpisodeActor:
             if spec.kind == "episode_start":
                 made[spec.name] = np.full(size, not self.given, spec.dtype)
             if spec.kind == "action_mask":
-                made[spec.name] = _mask(self._allowed(), spec.shape)
+                made[spec.name] = _mask(self._allowed, spec.shape)
             if spec.kind == "noise":
                 made[spec.name] = noise(spec, 1, self._noise)
         return made
@@ -72,7 +72,6 @@ def noise(spec: TensorSpec, n: int, rng: np.random.Generator) -> Array:
     return draw((n, *spec.shape)).astype(spec.dtype)
 
 
-def _mask(allowed: Any, shape: tuple[int, ...]) -> Array:
-    """(1, n) bool; all True where the environment says nothing that fits."""
-    given = None if allowed is None else np.asarray(allowed, bool).reshape(-1)
-    return given[None] if given is not None and given.shape == shape else np.ones((1, *shape), bool)
+def _mask(allowed: Allowed | None, shape: tuple[int, ...]) -> Array:
+    """(1, n) bool; all True where the environment has no mask."""
+    return np.ones((1, *shape), bool) if allowed is None else np.asarray(allowed(), bool).reshape(1, *shape)

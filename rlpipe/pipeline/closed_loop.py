@@ -152,8 +152,7 @@ class ClosedLoop:
             mine = EnvSpaces(own.observation, own.action)
             require_fit(mine, spaces, policy_id=self._policy_id, env_id=self._env_id)
             both = EnvSpaces(own.observation, spaces.action)
-            allowed = getattr(env.unwrapped, "action_masks", lambda: None)
-            actors = [EpisodeActor(compute, signature, mine, seed=seed, allowed=allowed) for seed in range(episodes)]
+            actors = [EpisodeActor(compute, signature, mine, seed=seed) for seed in range(episodes)]
             done = tuple(rollout(env, both, one, seed=seed, max_steps=STEPS) for seed, one in enumerate(actors))
         finally:
             env.close()

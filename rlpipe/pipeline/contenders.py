@@ -123,8 +123,8 @@ class _Drawing:
     def step(self, observations: Any, state: Mapping[str, Array] | None, *, action_mask: Any = None) -> Step:
         """See `Artifact.step`."""
         count = len(next(iter(flat_batch(self._artifact.observation_space, observations, OBSERVATION).values())))
-        drawn = {spec.name: noise(spec, count, self._rng) for spec in self._artifact.signature.of_kind("noise")}
-        return self._artifact.step(observations, state, action_mask=action_mask, **drawn)
+        drawn = next((noise(spec, count, self._rng) for spec in self._artifact.signature.of_kind("noise")), None)
+        return self._artifact.step(observations, state, action_mask=action_mask, noise=drawn)
 
 
 def _of_artifact(folder: ArtifactFolder, target_id: str, trust: tuple[str, ...]) -> Contender:

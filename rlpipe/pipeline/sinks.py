@@ -79,7 +79,8 @@ class WrittenCheckpoint:
             tables.line(f"written: {self.path} ({self.backend}, {tables.size(self.nbytes)})"),
             "",
             tables.table(*columns, rows=rows, right=("inference", "training", "file")),
-            *(["", tables.line("native models", style="bold"), *models] if models else []),
+            *(("", tables.line("native models", style="bold")) if models else ()),
+            *models,
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
@@ -22,6 +23,7 @@ from rlpipe.policies.graph_options import GraphOptions
 from rlpipe.policies.policy import Policy
 from rlpipe.policies.policy_spec import PolicySpec
 from rlpipe.snapshot.spaces import Box, Discrete, Space
+from tests.pipeline.tasks.test_evaluate import Picky
 
 PPO = "rlpipe.modules.torch.ppo.PPOModule"
 REACH = np.array([4.8, np.inf, 0.41887903, np.inf], "f4")
@@ -51,6 +53,18 @@ class Forgets(nn.Module):
         self, obs: torch.Tensor, hidden: torch.Tensor, cell: torch.Tensor, start: torch.Tensor
     ) -> tuple[torch.Tensor, ...]:
         found: tuple[torch.Tensor, ...] = self.inside(obs, hidden * 0, cell * 0, start)
+        return found
+
+
+class WithoutMask(nn.Module):
+    """A graph that allows everything."""
+
+    def __init__(self, graph: nn.Module) -> None:
+        super().__init__()
+        self.inside = graph
+
+    def forward(self, obs: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.inside(obs, torch.ones_like(mask))
         return found
 
 
@@ -105,3 +119,19 @@ def test_both_draw_with_the_same_noise(tmp_path: Path) -> None:
     policy = remembering(PENDULUM, TORQUE)
     assert level(policy, "Pendulum-v1", tmp_path, options).status == "ok"
     assert level(policy, "Pendulum-v1", tmp_path, options, wrap=WithoutNoise).status == "failed"
+
+
+def test_both_do_only_what_the_environment_allows(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    space = Box.uniform(-1, 1, (2,))
+    policy = PolicySpec.default(PPO, space, Discrete(3), action_mask="").build()
+    gymnasium.register("Pickier-v0", entry_point=Picky, disable_env_checker=True)
+    try:
+        right = level(policy, "Pickier-v0", tmp_path)
+        wrong = level(policy, "Pickier-v0", tmp_path, wrap=WithoutMask)
+    finally:
+        gymnasium.registry.pop("Pickier-v0")
+    assert right.status == "ok"
+    assert right.facts["mean_return"] == 9
+    assert wrong.status == "failed"
+    assert wrong.facts["mean_return"] < 9

@@ -20,6 +20,9 @@ import numpy as np
 ALONE = 8
 """So many golden vectors are asked one by one too."""
 
+NO_BOUND = 1e6
+"""Bounds beyond this are none."""
+
 NEXT = ".next"
 """`state.0.next` is what goes into `state.0` at the next step."""
 
@@ -60,16 +63,19 @@ def verified(folder: Path, record: Any, name: str, entry: Any) -> tuple[str, str
         return "not run", f"its runtime is not installed: {error}"
     except Exception as error:  # noqa: BLE001 - whatever the runtime says
         return "failed", f"it cannot be loaded: {type(error).__name__}: {error}"
-    return replayed(folder, checked(step, record["signature"]["inputs"]), entry["options"])
+    signature = record["signature"]
+    return replayed(folder, checked(step, signature["inputs"]), signature["outputs"], entry["options"])
 
 
-def replayed(folder: Path, step: Any, options: Any) -> tuple[str, str]:
+def replayed(folder: Path, step: Any, specs: Any, options: Any) -> tuple[str, str]:
     """Golden vectors through a loaded artifact, all at once and one by one; then steps that carry its own memory."""
     with np.load(folder / "golden.npz", allow_pickle=False) as archive:
         inputs, outputs, run_inputs, run_outputs = (
             {name[len(side) :]: archive[name] for name in archive.files if name.startswith(side)}
             for side in ("inputs/", "outputs/", "sequence/inputs/", "sequence/outputs/")
         )
+    reach = {spec["name"]: largest_of(spec) for spec in specs}
+    scale = {name: scale_of(reach[name], array) for name, array in outputs.items()}
     count = len(next(iter(inputs.values())))
     spans = [slice(0, count), *(slice(row, row + 1) for row in range(min(ALONE, count)))]
     largest = 0.0
@@ -79,13 +85,13 @@ def replayed(folder: Path, step: Any, options: Any) -> tuple[str, str]:
         except Exception as error:  # noqa: BLE001 - whatever the runtime says
             return "failed", f"{type(error).__name__}: {error}"
         expected = {name: array[span] for name, array in outputs.items()}
-        difference, problem = differing(expected, found, options, scales(outputs))
+        difference, problem = differing(expected, found, options, scale, reach)
         largest = max(largest, difference)
         if problem:
             return "failed", problem
     if not run_inputs:
         return "ok", f"{count} golden vectors, largest difference {largest:.1e}"
-    difference, problem = carried(step, list(inputs), run_inputs, run_outputs, options)
+    difference, problem = carried(step, list(inputs), (run_inputs, run_outputs), options, (scale, reach))
     if problem:
         return "failed", problem
     steps, rows = next(iter(run_inputs.values())).shape[:2]
@@ -93,11 +99,11 @@ def replayed(folder: Path, step: Any, options: Any) -> tuple[str, str]:
     return "ok", f"{text}, largest difference {max(largest, difference):.1e}"
 
 
-def carried(step: Any, order: list[str], inputs: Any, outputs: Any, options: Any) -> tuple[float, str]:
+def carried(step: Any, order: list[str], run: Any, options: Any, limits: Any) -> tuple[float, str]:
     """Steps in a row, each with the memory that the one before gave, from zeros on: difference, and problem or ""."""
+    inputs, outputs = run
     memory = {name[: -len(NEXT)]: name for name in outputs if name.endswith(NEXT)}
     state = {name: np.zeros_like(outputs[after][0]) for name, after in memory.items()}
-    limits = {name: scale.max(axis=0) for name, scale in scales(outputs).items()}
     largest = 0.0
     for at in range(len(next(iter(inputs.values())))):
         feeds = {**{name: array[at] for name, array in inputs.items()}, **state}
@@ -105,7 +111,7 @@ def carried(step: Any, order: list[str], inputs: Any, outputs: Any, options: Any
             found = step({name: feeds[name] for name in order})
         except Exception as error:  # noqa: BLE001 - whatever the runtime says
             return largest, f"step {at + 1}: {type(error).__name__}: {error}"
-        difference, problem = differing({name: array[at] for name, array in outputs.items()}, found, options, limits)
+        difference, problem = differing({name: array[at] for name, array in outputs.items()}, found, options, *limits)
         largest = max(largest, difference)
         if problem:
             return largest, f"step {at + 1} with its own memory: {problem}"
@@ -113,15 +119,20 @@ def carried(step: Any, order: list[str], inputs: Any, outputs: Any, options: Any
     return largest, ""
 
 
-def differing(expected: Any, found: Any, options: Any, scale: Any) -> tuple[float, str]:
-    """Largest difference of any output, and what is wrong with the first that differs, or ""."""
+def differing(expected: Any, found: Any, options: Any, scale: Any, reach: Any) -> tuple[float, str]:
+    """Largest difference of any output, and what is wrong with the first that differs, or "".
+
+    Where no bound says how large an output may be, differences are told in units of its size, but at least of 1.
+    """
     largest, text = 0.0, ""
     for name, array in expected.items():
         other = np.asarray(found[name]) if name in found else np.zeros(0)
         if other.shape != array.shape or other.dtype != array.dtype:
             return float("inf"), f"{name}: {other.dtype} {list(other.shape)}, not {array.dtype} {list(array.shape)}"
-        error = np.abs(array.astype(np.float64) - other.astype(np.float64))
+        real = array.astype(np.float64)
+        error = np.abs(real - other.astype(np.float64))
         near = error <= allowed(array, options, scale[name])
+        error /= np.where(reach[name] < NO_BOUND, 1.0, np.maximum(1.0, np.abs(real)))
         largest = max(largest, float(np.max(error, initial=0.0)))
         if not near.all() and not text:
             rows = int((~near).reshape(len(near), -1).any(axis=1).sum())
@@ -129,9 +140,19 @@ def differing(expected: Any, found: Any, options: Any, scale: Any) -> tuple[floa
     return largest, text
 
 
-def scales(outputs: Any) -> dict[str, Any]:
-    """How large each element of the actions is, at least 1."""
-    return {name: np.maximum(1, np.abs(array.astype(np.float64)).max(axis=0)) for name, array in outputs.items()}
+def largest_of(spec: Any) -> Any:
+    """The largest magnitude within the bounds of an output, inf where there is none."""
+    shape = tuple(spec["shape"][1:])
+    bounds = [np.array(spec[side], np.float64) for side in ("low", "high")]
+    whole = [bound.reshape(shape) if bound.ndim else np.full(shape, bound) for bound in bounds]
+    low, high = (np.where(np.isnan(bound), np.inf, np.abs(bound)) for bound in whole)
+    return np.maximum(low, high)
+
+
+def scale_of(reach: Any, array: Any) -> Any:
+    """How large each element of an output is where bounds say that large ones are normal, at least 1; else 1."""
+    largest = np.abs(array.astype(np.float64)).max(axis=0, initial=1)
+    return np.where(reach < NO_BOUND, np.clip(largest, 1, np.maximum(reach, 1)), 1.0)
 
 
 def allowed(array: Any, options: Any, scale: Any) -> Any:

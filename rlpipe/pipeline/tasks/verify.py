@@ -196,7 +196,8 @@ def _act(folder: ArtifactFolder, target_id: str, trust: tuple[str, ...]) -> str:
         return "SHA-256; it holds weights and does not act"
     artifact = open_artifact(folder.folder, target=target_id, trust=trust)
     try:
-        status, detail = replayed(folder.folder, artifact.run, folder.target(target_id)["options"])
+        specs = folder.record["signature"]["outputs"]
+        status, detail = replayed(folder.folder, artifact.run, specs, folder.target(target_id)["options"])
     except (OSError, ValueError, KeyError) as error:
         status, detail = "failed", f"golden vectors that cannot be read: {error}"
     if status != "ok":
@@ -211,8 +212,8 @@ def _require_contained(artifact: Artifact, file: Path) -> None:
     for size in BATCHES:
         rng = np.random.default_rng(size)
         observations = artifact.observation_space.sample(size, rng)
-        drawn = {spec.name: noise(spec, size, rng) for spec in artifact.signature.of_kind("noise")}
-        actions = artifact.step(observations, **drawn).actions
+        drawn = next((noise(spec, size, rng) for spec in artifact.signature.of_kind("noise")), None)
+        actions = artifact.step(observations, noise=drawn).actions
         if not artifact.action_space.contains(actions):
             raise ArtifactError(
                 f"{file} gives actions that are not in the action space",

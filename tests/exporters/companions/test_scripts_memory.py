@@ -91,3 +91,16 @@ def test_the_folder_of_each_kind_proves_itself(name: str, tmp_path: Path) -> Non
     done = run(folder / "verify.py", "numpy")
     assert (done.returncode, done.stderr) == (0, "")
     assert run(folder / "example.py").returncode == 0
+
+
+def test_numbers_without_bounds_are_judged_by_their_own_size(tmp_path: Path) -> None:
+    """Among logits of a thousand a small one has to be right all the same."""
+    folder = folder_of(masked_choices(), tmp_path / "p1", "numpy")
+    with np.load(folder / "golden.npz") as archive:
+        logits = archive["outputs/logits"]
+        assert np.abs(logits).max() > 1e3
+        assert np.abs(logits[7]).max() < 100
+    assert float(run(folder / "verify.py").stdout.split()[-1]) < 1e-4
+    done = run(changed(folder, "outputs/logits", tmp_path / "changed") / "verify.py")
+    assert done.returncode == 1
+    assert "logits: 1 of 64" in done.stdout
