@@ -16,6 +16,7 @@ from torch.fx import GraphModule, Node
 
 from rlpipe.errors import UnsupportedModuleError, listed
 from rlpipe.exporters.freeze import first_line, freeze, inputs_of, require_independent_rows
+from rlpipe.exporters.golden import Golden
 from rlpipe.exporters.location import Location
 from rlpipe.exporters.signature import Signature
 from rlpipe.exporters.target import Arrays
@@ -39,6 +40,7 @@ class ExportGraph:
         sample: Input name -> some observations, (n, *shape).
         origins: Node of the program -> the part of the module that it comes from.
         weights: Dotted name -> array of the policy's state that inference needs, statistics too.
+        golden: Steps with the policy's own answers, or None.
     """
 
     module: nn.Module
@@ -47,6 +49,7 @@ class ExportGraph:
     sample: Arrays
     origins: Mapping[str, str]
     weights: Arrays = field(default_factory=dict)
+    golden: Golden | None = None
 
 
 def export_graph(module: nn.Module, signature: Signature, sample: Arrays) -> ExportGraph:

@@ -10,7 +10,7 @@ import numpy as np
 
 from rlpipe.checkpoint.restore import build
 from rlpipe.exporters.freeze import inputs_of
-from rlpipe.exporters.golden import choose
+from rlpipe.exporters.golden import choose, golden
 from rlpipe.exporters.graph import ExportGraph, export_graph
 from rlpipe.exporters.observations import Statistics, observations
 from rlpipe.exporters.reference import Reference, reference
@@ -84,7 +84,8 @@ def prepare(snapshot: Snapshot, *, recorded: Any, trust: tuple[str, ...], option
     )
     weights = {".".join(split(key)): array for key, array in arrays(_slim(snapshot).state).items()}
     rows = choose(truth, perturbation(truth))
-    return Preparation(replace(traced, weights=weights), truth, rows, saturated(graph, signature, truth))
+    whole = replace(traced, weights=weights, golden=golden(truth, rows))
+    return Preparation(whole, truth, rows, saturated(graph, signature, truth))
 
 
 def component_signature(snapshot: Snapshot, options: GraphOptions, *, trust: tuple[str, ...]) -> Signature:

@@ -83,7 +83,7 @@ class Producer:
             recorded = _recorded(snapshot, job.recorded)
             preparation = prepare(snapshot, recorded=recorded, trust=job.trust, options=job.graph)
             mark_prepared(job)
-            vectors = golden(preparation.truth, preparation.golden_rows)
+            vectors = preparation.graph.golden or golden(preparation.truth, preparation.golden_rows)
             self._kept = (job.policy, job.graph), Subject(snapshot, preparation, vectors)
         return self._kept[1]
 

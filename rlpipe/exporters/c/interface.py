@@ -10,12 +10,11 @@ from typing import Literal, TypeAlias
 from rlpipe.errors import UnsupportedModuleError
 from rlpipe.exporters.c.text import TYPES, identifiers
 from rlpipe.exporters.program.program import Program, Shape, Tensor
+from rlpipe.exporters.signature import EPISODE_START, NEXT
 
 Place: TypeAlias = Literal["input", "output", "state"]
 
-NEXT = ".next"
-"""An output `x.next` is the memory that goes into the input `x` at the next step."""
-BEGIN = "episode_start"
+BEGIN = EPISODE_START
 """The input that says so; a program with memory keeps it itself."""
 _MOST_AXES = 8
 

@@ -1,102 +1,127 @@
-"""A sequence of observations with the policy's own answers, for the self-test."""
+"""What the self-test replays: single steps, and where there is memory, steps in a row."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from rlpipe.exporters.c.interface import BEGIN, NEXT
+from rlpipe.exporters.c.interface import BEGIN
 from rlpipe.exporters.compare import ROUNDING
+from rlpipe.exporters.golden import Golden
 from rlpipe.exporters.graph import ExportGraph
 from rlpipe.exporters.program.program import Array
 from rlpipe.exporters.rounding import perturbed
 
-_MOST, _CANDIDATES = 16, 64
+_MOST, _MOST_STEPS, _CANDIDATES = 16, 80, 64
 _MOST_NUMBERS = 60_000
-"""Of large observations so many go into the file."""
+"""Of large observations so many go into the file, in single steps and in steps in a row."""
+
+Arrays = Mapping[str, Array]
 
 
 @dataclass(frozen=True, eq=False)
 class Vectors:
-    """One entry for each step.
+    """Steps with the policy's own answers.
 
     Attributes:
-        begins: Whether an episode begins.
-        inputs: Input name -> (n, *shape).
-        outputs: Output name -> (n, *shape).
+        inputs: Input name -> (n, *shape), memory too.
+        outputs: Output name -> (n, *shape), memory too.
+        run_inputs: Input name -> (steps, *shape), without memory; {} for a policy that has none.
+        run_outputs: Output name -> (steps, *shape).
     """
 
-    begins: tuple[bool, ...]
-    inputs: Mapping[str, Array]
-    outputs: Mapping[str, Array]
+    inputs: Arrays
+    outputs: Arrays
+    run_inputs: Arrays
+    run_outputs: Arrays
 
 
 def vectors(graph: ExportGraph, *, atol: float, rtol: float) -> Vectors:
-    """Steps whose answers do not hang on the last digits; two episodes where there is memory.
+    """The golden vectors of a policy, as many as a source file can bear; without such, answers of its graph.
 
     Args:
         graph: The policy with some observations.
         atol: Absolute tolerance of the self-test.
         rtol: Relative tolerance of the self-test.
     """
-    carried = [spec.name for spec in graph.signature.inputs if f"{spec.name}{NEXT}" in _outputs(graph)]
-    rows = _candidates(graph, _MOST if carried else _CANDIDATES)
-    inputs = {name: array[rows] for name, array in graph.sample.items() if name not in carried}
-    begins = tuple(index in (0, len(rows) // 2) for index in range(len(rows)))
+    if graph.golden is not None:
+        return _chosen(graph.golden)
+    rows = _spread(min(map(len, graph.sample.values())), _CANDIDATES, graph.sample)
+    inputs = _taken(graph.sample, rows)
+    found, steady = _steady(lambda: _outputs_for(graph, inputs), atol, rtol)
+    kept = np.flatnonzero(steady)[:_MOST] if steady.any() else np.arange(1)
+    run = _own_run(graph, rows, atol, rtol) if graph.signature.memory else ({}, {})
+    return Vectors(_taken(inputs, kept), _taken(found, kept), *run)
 
-    def answers() -> dict[str, Array]:
-        return _episode(graph, inputs, begins, carried) if carried else _outputs_for(graph, inputs)
 
+def _chosen(golden: Golden) -> Vectors:
+    rows = _spread(len(golden), _MOST, golden.inputs)
+    runs: list[Arrays] = [{}, {}]
+    if golden.run_inputs:
+        # One row after the other: each begins an episode.
+        flat = [
+            {name: np.swapaxes(array, 0, 1).reshape(-1, *array.shape[2:]) for name, array in side.items()}
+            for side in (golden.run_inputs, golden.run_outputs)
+        ]
+        steps = np.arange(min(_bearable(flat[0]), _MOST_STEPS, len(next(iter(flat[0].values())))))
+        runs = [_taken(side, steps) for side in flat]
+    return Vectors(_taken(golden.inputs, rows), _taken(golden.outputs, rows), *runs)
+
+
+def _taken(arrays: Arrays, rows: Array) -> dict[str, Array]:
+    return {name: array[rows] for name, array in arrays.items()}
+
+
+def _bearable(arrays: Arrays) -> int:
+    return max(2, _MOST_NUMBERS // max(1, sum(array[0].size for array in arrays.values())))
+
+
+def _spread(total: int, most: int, arrays: Arrays) -> Array:
+    return np.unique(np.linspace(0, total - 1, min(total, most, _bearable(arrays))).astype(int))
+
+
+def _steady(answers: Callable[[], dict[str, Array]], atol: float, rtol: float) -> tuple[dict[str, Array], Array]:
+    """Answers, and where they do not hang on the last digits."""
     found = answers()
-    steady = np.ones(len(rows), bool)
+    steady = np.ones(len(next(iter(found.values()))), bool)
     for draw in (found, *perturbed(answers, ROUNDING / 8)):
         steady &= _same(draw, found, atol / 2, rtol / 2)
-    kept = np.arange(int(np.argmin([*steady, False]))) if carried else np.flatnonzero(steady)[:_MOST]
-    kept = kept if len(kept) else np.arange(1)
-    return Vectors(
-        tuple(begins[index] for index in kept),
-        {name: array[kept] for name, array in inputs.items()},
-        {name: array[kept] for name, array in found.items()},
-    )
+    return found, steady
 
 
-def _outputs(graph: ExportGraph) -> set[str]:
-    return {spec.name for spec in graph.signature.outputs}
+def _own_run(graph: ExportGraph, rows: Array, atol: float, rtol: float) -> tuple[Arrays, Arrays]:
+    """Two episodes, as far as they are steady."""
+    inputs = _taken({name: graph.sample[name] for name in graph.sample.keys() - graph.signature.memory.keys()}, rows)
+    begins = np.isin(np.arange(len(rows)), (0, len(rows) // 4))
+    if BEGIN in inputs:
+        inputs[BEGIN] = begins
+    found, steady = _steady(lambda: _episode(graph, inputs, begins), atol, rtol)
+    kept = np.arange(max(1, int(np.argmin([*steady, False]))))
+    return _taken(inputs, kept), _taken(found, kept)
 
 
-def _candidates(graph: ExportGraph, most: int) -> Array:
-    total = min(map(len, graph.sample.values()))
-    each = sum(array[0].size for array in graph.sample.values())
-    count = max(2, min(total, most, _MOST_NUMBERS // max(1, each)))
-    return np.unique(np.linspace(0, total - 1, count).astype(int))
-
-
-def _outputs_for(graph: ExportGraph, inputs: Mapping[str, Array]) -> dict[str, Array]:
+def _outputs_for(graph: ExportGraph, inputs: Arrays) -> dict[str, Array]:
     with torch.inference_mode():
         results = graph.module(*(torch.tensor(inputs[spec.name]) for spec in graph.signature.inputs))
     results = (results,) if isinstance(results, torch.Tensor) else results
     return {spec.name: tensor.numpy() for spec, tensor in zip(graph.signature.outputs, results, strict=True)}
 
 
-def _episode(
-    graph: ExportGraph, inputs: Mapping[str, Array], begins: Sequence[bool], carried: Sequence[str]
-) -> dict[str, Array]:
+def _episode(graph: ExportGraph, inputs: Arrays, begins: Array) -> dict[str, Array]:
     """The answers step after step, the memory handed on and cleared where an episode begins."""
     steps: list[dict[str, Array]] = []
     for index, begin in enumerate(begins):
         now = {name: array[index : index + 1] for name, array in inputs.items()}
-        if BEGIN in now:
-            now[BEGIN] = np.full_like(now[BEGIN], begin)
-        for name in carried:
-            now[name] = np.zeros_like(graph.sample[name][:1]) if begin else steps[-1][f"{name}{NEXT}"]
+        for name, following in graph.signature.memory.items():
+            now[name] = np.zeros_like(graph.sample[name][:1]) if begin else steps[-1][following]
         steps.append(_outputs_for(graph, now))
     return {name: np.concatenate([step[name] for step in steps]) for name in steps[0]}
 
 
-def _same(draw: Mapping[str, Array], found: Mapping[str, Array], atol: float, rtol: float) -> Array:
+def _same(draw: Arrays, found: Arrays, atol: float, rtol: float) -> Array:
     """(n,) bool: where a draw gives the same answers."""
     rows = []
     for name, array in found.items():

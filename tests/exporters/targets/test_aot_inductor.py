@@ -1,4 +1,4 @@
-"""Compiled packages, run by torch's own loader; compiling takes most of a minute, so there is one."""
+"""Compiled packages, run by torch's own loader; compiling takes most of a minute, so there are two."""
 
 from __future__ import annotations
 
@@ -21,19 +21,21 @@ from rlpipe.exporters.file_checks import _private
 from rlpipe.exporters.target import resolve
 from rlpipe.exporters.targets import aot_inductor
 from rlpipe.exporters.verify import BATCHES, verify
-from tests.exporters.graphs import EXAMPLES, Example
+from tests.conformance.target_suite import CASES, LARGE
+from tests.exporters.graphs import Example
+from tests.exporters.steps import Step
 
 Array = np.ndarray[Any, Any]
 SETTINGS = {"rlpipe.fingerprint": "0123456789ab"}
 
 
-@pytest.fixture(scope="module")
-def example() -> Example:
-    return EXAMPLES["many_inputs"]()
+@pytest.fixture(scope="module", params=LARGE)
+def example(request: pytest.FixtureRequest) -> Example | Step:
+    return CASES[request.param]()
 
 
 @pytest.fixture(scope="module")
-def file(example: Example, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def file(example: Example | Step, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("compiled") / aot_inductor.FILE_NAME
     with captured():
         aot_inductor.export(example.traced(), path, aot_inductor.Options(), SETTINGS)
@@ -41,7 +43,7 @@ def file(example: Example, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_torch_alone_acts_like_the_graph_at_every_batch_size(file: Path, example: Example) -> None:
+def test_torch_alone_acts_like_the_graph_at_every_batch_size(file: Path, example: Example | Step) -> None:
     loader = torch._C._aoti.AOTIModelPackageLoader(str(file), "model", False, 1, -1)  # noqa: FBT003
     truth = example.reference()
     for batch in BATCHES:
@@ -54,7 +56,17 @@ def test_torch_alone_acts_like_the_graph_at_every_batch_size(file: Path, example
 
 
 @pytest.mark.slow
-def test_verification_agrees_and_declares_every_wrong_input(file: Path, example: Example) -> None:
+def test_it_remembers_over_episodes(file: Path, example: Example | Step) -> None:
+    if not isinstance(example, Step):
+        pytest.skip("has no memory")
+    fed = example.draw(200, 3, seed=11)
+    found, expected = example.played(aot_inductor.load(str(file)), fed), example.played(example.compute, fed)
+    for name, array in expected.items():
+        np.testing.assert_allclose(found[name], array, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_verification_agrees_and_declares_every_wrong_input(file: Path, example: Example | Step) -> None:
     found = verify(aot_inductor, file, example.signature, example.reference(), Tolerance(atol=1e-5, rtol=1e-5), [0, 1])
     assert (found.status, found.message) == ("ok", "")
     (contract,) = [level for level in found.levels if level.name == "L2 contract"]

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,14 @@ from torch import nn
 
 from rlpipe.errors import ConfigError
 from rlpipe.exporters.capture import captured
+from rlpipe.exporters.golden import golden
 from rlpipe.exporters.graph import ExportGraph, export_graph
 from rlpipe.exporters.signature import Signature, TensorSpec
 from rlpipe.exporters.targets import c99 as target
 from rlpipe.snapshot.spaces import Dict
 from tests.conformance.target_suite import CASES, ESSENTIALS, TargetSuite, Written
 from tests.exporters.graphs import EXAMPLES, Example, unbounded
+from tests.exporters.steps import STEPS
 
 Array = np.ndarray[Any, Any]
 FILES = ["CMakeLists.txt", "policy.c", "policy.h", "policy.hpp", "selftest.c"]
@@ -287,6 +290,26 @@ def test_the_self_test_of_a_memory_plays_two_episodes(remembering: ExportGraph, 
     (tmp_path / "forgets.c").write_text(re.sub(r"state->state_1\[i0\] = .*;", "state->state_1[i0] = 0.0f;", text))
     run(*C99, tmp_path / "selftest.c", tmp_path / "forgets.c", "-lm", "-o", tmp_path / "selftest")
     assert subprocess.run([tmp_path / "selftest"], check=False, capture_output=True).returncode == 1
+
+
+def test_the_self_test_replays_golden_vectors(tmp_path: Path) -> None:
+    """Single steps from states that the policy met, and steps in a row."""
+    example = STEPS["remembers"]()
+    with captured():
+        graph = replace(example.traced(), golden=golden(example.reference(), np.arange(9)))
+    put(graph, tmp_path)
+    text = (tmp_path / "selftest.c").read_text()
+    assert re.findall(r"#define (\w+) (\d+)", text) == [("ROWS", "9"), ("STEPS", "80")]
+    build = (*C99, tmp_path / "selftest.c", tmp_path / "policy.c", "-lm", "-o", tmp_path / "selftest")
+    run(*build)
+    assert b"89 steps, 0 numbers differ" in run(tmp_path / "selftest")
+    changed = text.index("wanted_state_1[ROWS][16] = {") + len("wanted_state_1[ROWS][16] = {\n{")
+    (tmp_path / "selftest.c").write_text(f"{text[:changed]}1.0f + {text[changed:]}")
+    run(*build)
+    assert (
+        b"89 steps, 1 numbers differ"
+        in subprocess.run([tmp_path / "selftest"], check=False, capture_output=True).stdout
+    )
 
 
 def test_a_small_policy_is_small(tmp_path: Path) -> None:

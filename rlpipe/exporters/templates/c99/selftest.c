@@ -8,19 +8,19 @@
 #include <math.h>
 #include <stdio.h>
 
-#define STEPS @steps@
+/* Single steps. */
+#define ROWS @rows@
 
-/* 1 where an episode begins. */
-static const unsigned char begins[STEPS] = {@begins@};
-
-static const @prefix@_input inputs[STEPS] = {
+static const @prefix@_input inputs[ROWS] = {
 @inputs@
 };
 
-static const @prefix@_output expected[STEPS] = {
+static const @prefix@_output expected[ROWS] = {
 @outputs@
 };
 
+@memory@
+@run@
 static double largest = 0.0;
 
 static int differs(double found, double wanted, double atol, double rtol)
@@ -37,13 +37,13 @@ int main(void)
     @prefix@_output output;
     int wrong = 0;
 
-    @prefix@_init(&state);
-    for (int i = 0; i < STEPS; ++i) {
-        if (begins[i])
-            @prefix@_reset(&state);
+    for (int i = 0; i < ROWS; ++i) {
+        @prefix@_init(&state);
+@given@
         @prefix@_step(&state, &inputs[i], &output);
 @comparisons@
     }
-    printf("%s: %d steps, %d numbers differ, largest difference %.1e\n", @prefix@_fingerprint, STEPS, wrong, largest);
+@replay@
+    printf("%s: %d steps, %d numbers differ, largest difference %.1e\n", @prefix@_fingerprint, @total@, wrong, largest);
     return wrong != 0;
 }
