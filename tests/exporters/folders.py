@@ -43,11 +43,11 @@ def folder_of(example: Stepping, place: Path, *target_ids: str) -> Path:
                 levels=found.levels,
             )
         write_golden(stage, golden(truth, rows))
-        complete(stage, place, _description(example), made)
+        complete(stage, place, described(example), made)
     return place
 
 
-def _description(example: Stepping) -> dict[str, Any]:
+def described(example: Stepping) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "version": VERSION,

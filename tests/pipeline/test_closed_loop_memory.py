@@ -23,7 +23,6 @@ from rlpipe.policies.graph_options import GraphOptions
 from rlpipe.policies.policy import Policy
 from rlpipe.policies.policy_spec import PolicySpec
 from rlpipe.snapshot.spaces import Box, Discrete, Space
-from tests.pipeline.tasks.test_evaluate import Picky
 
 PPO = "rlpipe.modules.torch.ppo.PPOModule"
 REACH = np.array([4.8, np.inf, 0.41887903, np.inf], "f4")
@@ -125,7 +124,7 @@ def test_both_do_only_what_the_environment_allows(tmp_path: Path) -> None:
     torch.manual_seed(0)
     space = Box.uniform(-1, 1, (2,))
     policy = PolicySpec.default(PPO, space, Discrete(3), action_mask="").build()
-    gymnasium.register("Pickier-v0", entry_point=Picky, disable_env_checker=True)
+    gymnasium.register("Pickier-v0", entry_point="tests.pipeline.tasks.test_evaluate:Picky", disable_env_checker=True)
     try:
         right = level(policy, "Pickier-v0", tmp_path)
         wrong = level(policy, "Pickier-v0", tmp_path, wrap=WithoutMask)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rlpipe.exporters.c.interface import BEGIN, NEXT, Field, Interface
+from rlpipe.exporters.c.interface import BEGIN, Field, Interface
 from rlpipe.exporters.c.source import filled
 from rlpipe.exporters.c.text import TYPES, is_real, literal, wrapped
 from rlpipe.exporters.c.vectors import Vectors
 from rlpipe.exporters.program.program import Array
+from rlpipe.exporters.signature import NEXT
 
 _DEEP = " " * 8
 

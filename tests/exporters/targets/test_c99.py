@@ -295,7 +295,8 @@ def test_the_self_test_of_a_memory_plays_two_episodes(remembering: ExportGraph, 
 def test_the_self_test_replays_golden_vectors(tmp_path: Path) -> None:
     """Single steps from states that the policy met, and steps in a row."""
     example = STEPS["remembers"]()
-    graph = replace(example.traced(), golden=golden(example.reference(), np.arange(9)))
+    with captured():
+        graph = replace(example.traced(), golden=golden(example.reference(), np.arange(9)))
     put(graph, tmp_path)
     text = (tmp_path / "selftest.c").read_text()
     assert re.findall(r"#define (\w+) (\d+)", text) == [("ROWS", "9"), ("STEPS", "80")]
