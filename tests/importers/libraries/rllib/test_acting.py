@@ -44,7 +44,8 @@ def test_others_are_left_alone(space: Box, bounds: Bounds) -> None:
 
 def test_choices_are_counted_from_zero() -> None:
     assert require_actions(Discrete(3, 2), subject="it") == Discrete(3)
-    assert require_actions(MultiDiscrete([2, 3], [1, 1]), subject="it") == MultiDiscrete([2, 3])
+    nvec, start = np.array([2, 3]), np.array([1, 1])
+    assert require_actions(MultiDiscrete(nvec, start), subject="it") == MultiDiscrete(nvec)
 
 
 @pytest.mark.parametrize("space", [MultiBinary((3,)), Box.uniform(-1, 1, (2, 2)), Box.uniform(-5, 5, (2,), np.int64)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from rlpipe.errors import ForeignFormatError
@@ -49,7 +50,7 @@ def test_a_linear_activation_takes_no_place() -> None:
 
 
 @pytest.mark.parametrize(
-    ("space", "outputs"), [(Discrete(3), 3), (MultiDiscrete([2, 4]), 6), (Box.uniform(-1, 1, (2,)), 2)]
+    ("space", "outputs"), [(Discrete(3), 3), (MultiDiscrete(np.array([2, 4])), 6), (Box.uniform(-1, 1, (2,)), 2)]
 )
 def test_a_shape_counts_what_decides(space: Any, outputs: int) -> None:
     found = shape_of({"num_atoms": 5, "double_q": False}, features=4, space=space, subject="it")
