@@ -64,6 +64,7 @@ class CheckpointConfig:
     backend: Any = ""
     path: str | None = None
     if_exists: Any = "error"
+    native_models: Any = None
 
 
 @dataclass

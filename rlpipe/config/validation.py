@@ -127,6 +127,10 @@ def _checkpoint(node: Node, findings: Findings) -> CheckpointSettings:
         backend=choice("checkpoint", node["backend"], findings, among=backend_ids()),
         path=text("checkpoint.path", node["path"], findings),
         if_exists=choice("checkpoint.if_exists", node["if_exists"], findings, among=_WAYS),
+        native_models=choices(
+            "checkpoint.native_models", node["native_models"], findings, among=target_ids(), of="targets"
+        )
+        or (),
     )
 
 

@@ -20,7 +20,7 @@ from rlpipe.exporters.agreement import agreement
 from rlpipe.exporters.companions import observation_statistics
 from rlpipe.exporters.folder import complete, require_replaceable, staging
 from rlpipe.exporters.golden import JSON_NAME, NPZ_NAME, read_golden
-from rlpipe.exporters.job import Job
+from rlpipe.exporters.job import Job, ended_preparing
 from rlpipe.exporters.labels import Labels
 from rlpipe.exporters.levels import LOOP, Level
 from rlpipe.exporters.record import describe_policy, essentials, versions
@@ -38,6 +38,11 @@ from rlpipe.snapshot.spec import Json
 
 TIMEOUT = 600.0
 """Seconds for one export, where the options of a target name none."""
+
+_NOT_TRIED = (
+    "not tried, since preparing this policy for {0} ended the process\n"
+    "  fix: see what {0} says, or give this target more time (timeout)"
+)
 
 
 class Loop(Protocol):
@@ -195,6 +200,8 @@ class _Desk:
         self._observations: Arrays = {}
         self._description: Mapping[str, Json] = {}
         self._outputs: tuple[TensorSpec, ...] = ()
+        self._ended: tuple[str, float] | None = None
+        """For which target preparing the policy ended its process, and after how many seconds at most."""
 
     def rows(self, targets: Mapping[str, Target], threads: ThreadPoolExecutor) -> dict[str, TargetReport]:
         """A row for each target."""
@@ -227,6 +234,9 @@ class _Desk:
         if missing := target.missing_dependency():
             return self._row(target_id, "unavailable", missing)
         options = self._order.targets[target_id]
+        seconds = getattr(options, "timeout", TIMEOUT)
+        if self._ended is not None and seconds <= self._ended[1]:
+            return self._row(target_id, "skipped", _NOT_TRIED.format(self._ended[0]))
         results = self._folder / target_id
         results.mkdir()
         job = Job(
@@ -240,7 +250,9 @@ class _Desk:
             trust=self._order.trust,
             graph=self._order.graph,
         )
-        row, self._answers[target_id] = self._workers.run(job, seconds=getattr(options, "timeout", TIMEOUT))
+        row, self._answers[target_id] = self._workers.run(job, seconds=seconds)
+        if ended_preparing(job):
+            self._ended = (target_id, seconds)
         if not row.kept:
             shutil.rmtree(self._stage / target_id, ignore_errors=True)
             return row

@@ -172,6 +172,10 @@ def _drop_unused(program: ExportedProgram) -> None:
         if targets[name] not in kept:
             program.state_dict.pop(targets[name], None)
             program.constants.pop(targets[name], None)
+    parents = {name[:end] for name in kept for end in range(len(name)) if name[end] == "."}
+    program.module_call_graph[:] = [
+        entry for entry in program.module_call_graph if not entry.fqn or entry.fqn in parents
+    ]
     program.graph_module.recompile()
 
 

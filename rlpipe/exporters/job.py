@@ -18,6 +18,7 @@ from rlpipe.exporters.verify import Verification
 from rlpipe.policies.graph_options import GraphOptions
 
 _RESULT, _ANSWERS = "result.json", "answers.npz"
+_PREPARED = "prepared"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +56,16 @@ class Job:
         """The inverse of `to_line`."""
         value = json.loads(line)
         return cls(**{**value, "trust": tuple(value["trust"]), "graph": GraphOptions.from_json(value["graph"])})
+
+
+def mark_prepared(job: Job) -> None:
+    """Note that the policy of a job can be prepared: what goes wrong from now on is its target's."""
+    (Path(job.policy).parent / _PREPARED).touch()
+
+
+def ended_preparing(job: Job) -> bool:
+    """Whether a job brought its process down, or took too long, before its policy was prepared."""
+    return not (Path(job.results) / _RESULT).exists() and not (Path(job.policy).parent / _PREPARED).exists()
 
 
 def write_result(folder: Path, row: TargetReport, answers: Arrays) -> None:

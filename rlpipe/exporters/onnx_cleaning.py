@@ -1,4 +1,4 @@
-"""From what torch writes to what belongs into an ONNX file: the computation, the names, the essentials, nothing else."""
+"""From what torch writes to what belongs into an ONNX file: computation, names, essentials, and nothing else."""
 
 from __future__ import annotations
 
@@ -6,6 +6,30 @@ from collections.abc import Mapping
 from typing import Any
 
 BATCH = "batch"
+
+
+def rename_edges(model: Any, names: Mapping[str, str]) -> None:
+    """Give inputs and outputs other names, and whatever else has those names already another one.
+
+    Args:
+        model: The proto, changed in place.
+        names: Old name -> new name.
+    """
+    made = {name for node in model.graph.node for name in node.output}
+    made |= {tensor.name for tensor in model.graph.initializer}
+    apart = {name: f"{name}_inside" for name in sorted(set(names.values()) & made - set(names))}
+    rename(model, {**apart, **names})
+    for value in [*model.graph.input, *model.graph.output]:
+        value.name = names.get(value.name, value.name)
+
+
+def rename(model: Any, names: Mapping[str, str]) -> None:
+    """Give values other names wherever they are read or made, all at once; the lists of inputs and outputs stay."""
+    for node in model.graph.node:
+        node.input[:] = [names.get(name, name) for name in node.input]
+        node.output[:] = [names.get(name, name) for name in node.output]
+    for tensor in model.graph.initializer:
+        tensor.name = names.get(tensor.name, tensor.name)
 
 
 def clean(model: Any, essentials: Mapping[str, str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
@@ -15,6 +15,7 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule
 
 from rlpipe.exporters.graph import ExportGraph
+from rlpipe.exporters.onnx_cleaning import rename_edges
 
 _ANY_SIZE = 1 << 30
 _KEPT = 8
@@ -49,12 +50,16 @@ def converted(graph: ExportGraph, opset: int) -> Any:
     Raises:
         torch.onnx.errors.OnnxExporterError: torch cannot write it.
     """
-    names = [[spec.name for spec in side] for side in (graph.signature.inputs, graph.signature.outputs)]
-    key = _structure(graph.program, names, opset)
+    sides = ("input", graph.signature.inputs), ("output", graph.signature.outputs)
+    # Given the real names, torch would let them meet those of weights.
+    neutral = {f"{side}__{index}": spec.name for side, specs in sides for index, spec in enumerate(specs)}
+    key = _structure(graph.program, opset)
     if (template := _templates.get(key)) is None:
-        template = _template_of(_translated(graph.program, names, opset), graph.program)
+        template = _template_of(_translated(graph.program, neutral, opset), graph.program)
         _keep(key, template)
-    return _optimised(_filled(template, graph.program))
+    model = _optimised(_filled(template, graph.program))
+    rename_edges(model, neutral)
+    return model
 
 
 def _keep(key: str, template: _Template) -> None:
@@ -64,12 +69,12 @@ def _keep(key: str, template: _Template) -> None:
         _templates.popitem(last=False)
 
 
-def _structure(program: ExportedProgram, names: Sequence[Sequence[str]], opset: int) -> str:
+def _structure(program: ExportedProgram, opset: int) -> str:
     """Equal for programs that differ in the values of their tensors alone."""
     code = [str(part.graph) for part in program.graph_module.modules() if isinstance(part, GraphModule)]
     shapes = [str(node.meta.get("val")) for node in program.graph.nodes if node.op == "placeholder"]
     held = sorted((name, str(tensor.dtype), tuple(tensor.shape)) for name, tensor in _held(program).items())
-    text = repr((code, shapes, held, str(program.graph_signature), str(program.range_constraints), names, opset))
+    text = repr((code, shapes, held, str(program.graph_signature), str(program.range_constraints), opset))
     return sha256(text.encode()).hexdigest()
 
 
@@ -78,9 +83,9 @@ def _held(program: ExportedProgram) -> dict[str, torch.Tensor]:
     return {name: value.detach() for name, value in everything.items() if isinstance(value, torch.Tensor)}
 
 
-def _translated(program: ExportedProgram, names: Sequence[Sequence[str]], opset: int) -> Any:
-    inputs, outputs = names
-    settings: dict[str, Any] = {"input_names": inputs, "output_names": outputs, "opset_version": opset}
+def _translated(program: ExportedProgram, names: Iterable[str], opset: int) -> Any:
+    sides = {f"{side}_names": [name for name in names if name.startswith(side)] for side in ("input", "output")}
+    settings: dict[str, Any] = {**sides, "opset_version": opset}
     if (registry := _registry(opset)) is not None:
         from torch.onnx._internal.exporter import _core
 

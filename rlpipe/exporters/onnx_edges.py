@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rlpipe.exporters.onnx_cleaning import BATCH
+from rlpipe.exporters.onnx_cleaning import BATCH, rename
 from rlpipe.exporters.onnx_profile import Edge, Profile, edges
 from rlpipe.exporters.signature import Signature
 
@@ -55,19 +55,9 @@ def _make_room(model: Any, found: Sequence[Edge], constants: Mapping[str, Any]) 
     own = {edge.spec.name for edge in found}
     made = {name for node in model.graph.node for name in node.output}
     made |= {tensor.name for tensor in model.graph.initializer}
-    for name in sorted(({edge.name for edge in found} | set(constants)) & (made - own)):
-        _rename(model, name, _APART.format(name))
-    for name in own:
-        _rename(model, name, _INNER.format(name))
-
-
-def _rename(model: Any, old: str, new: str) -> None:
-    """Give a value another name wherever it is read or made."""
-    for node in model.graph.node:
-        node.input[:] = [new if name == old else name for name in node.input]
-        node.output[:] = [new if name == old else name for name in node.output]
-    for tensor in model.graph.initializer:
-        tensor.name = new if tensor.name == old else tensor.name
+    taken = {edge.name for edge in found} | set(constants)
+    apart = {name: _APART.format(name) for name in taken & (made - own)}
+    rename(model, {**apart, **{name: _INNER.format(name) for name in own}})
 
 
 def _into(edge: Edge) -> list[Any]:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Any, Literal
 
 from rlpipe.errors import UnsupportedModuleError, listed
-from rlpipe.exporters.signature import EPISODE_START, NEXT, STATE, Signature, TensorSpec
+from rlpipe.exporters.signature import EPISODE_START, STATE, Signature, TensorSpec
 
 LAYOUTS = MappingProxyType({"chw": (0, 3, 1, 2), "layers_first": (1, 0, 2)})
 """Names for axes: of images that are (batch, height, width, channels), of memories that are (batch, layers, size)."""
 
-_FROM_THE_END = re.compile(rf"{STATE}\.(-\d+)({re.escape(NEXT)})?")
+_BY_MEMORY = f"{STATE}:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class Profile:
         id: Its name.
         inputs: Name in the signature -> `name`, `dtype` and `layout` in the file; what is left out stays as it is. The
             order is that of the file. {} leaves all; otherwise every input of the policy has to be there, and every
-            entry in the policy unless it is `optional: true`. `state.-1` is the last memory, `state.-2` the one before.
+            entry in the policy unless it is `optional: true`. `state:*/h` is the memory that its module calls so.
             `layout` is a name of `LAYOUTS`, which holds where the rank fits, or a list: axis i of the file is axis
             `layout[i]` of (batch, ...). `constant: false` takes the input out of the file and gives it that value.
         outputs: The same, without `constant`.
@@ -160,12 +160,12 @@ def _side(side: str, specs: Sequence[TensorSpec], known: Mapping[str, Any], prof
 
 
 def _absolute(key: str, specs: Sequence[TensorSpec]) -> str:
-    """`state.-1` as the policy has it; itself if the policy has not so many."""
-    if (found := _FROM_THE_END.fullmatch(key)) is None:
+    """`state:*/h` as the policy has it; itself if it does not have exactly one."""
+    if not key.startswith(_BY_MEMORY):
         return key
-    memory = [spec.name for spec in specs if spec.kind in ("state", "next_state")]
-    place = int(found[1])
-    return memory[place] if -place <= len(memory) else key
+    pattern = key.removeprefix(_BY_MEMORY)
+    found = [spec.name for spec in specs if spec.memory and fnmatchcase(spec.memory, pattern)]
+    return found[0] if len(found) == 1 else key
 
 
 def _edge(spec: TensorSpec, demand: Mapping[str, Any], profile: Profile) -> Edge:
@@ -188,9 +188,9 @@ def _edge(spec: TensorSpec, demand: Mapping[str, Any], profile: Profile) -> Edge
 
 def _axes(spec: TensorSpec, layout: Any, profile: Profile) -> tuple[int, ...] | None:
     rank = len(spec.shape) + 1
-    if layout is None or (layout in LAYOUTS.keys() if isinstance(layout, str) else False) and len(LAYOUTS[layout]) != rank:
+    axes = LAYOUTS.get(layout, ()) if isinstance(layout, str) else tuple(layout or ())
+    if layout is None or (isinstance(layout, str) and axes and len(axes) != rank):
         return None
-    axes = LAYOUTS.get(layout, ()) if isinstance(layout, str) else tuple(layout)
     if sorted(axes) != list(range(rank)):
         raise UnsupportedModuleError(
             f"the profile {profile.id} wants a layout that {spec.name} cannot have",

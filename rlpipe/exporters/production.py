@@ -20,7 +20,7 @@ from rlpipe.exporters.compare import Tolerance
 from rlpipe.exporters.file_checks import check_files, facts_of, opened
 from rlpipe.exporters.freeze import first_line
 from rlpipe.exporters.golden import Golden, golden, write_golden
-from rlpipe.exporters.job import Job
+from rlpipe.exporters.job import Job, mark_prepared
 from rlpipe.exporters.levels import CONTRACT, NUMBERS, Level, LevelStatus
 from rlpipe.exporters.preparation import Preparation, prepare, spaces_of
 from rlpipe.exporters.report import TargetReport
@@ -82,6 +82,7 @@ class Producer:
             snapshot = read_checkpoint(job.policy)
             recorded = _recorded(snapshot, job.recorded)
             preparation = prepare(snapshot, recorded=recorded, trust=job.trust, options=job.graph)
+            mark_prepared(job)
             vectors = golden(preparation.truth, preparation.golden_rows)
             self._kept = (job.policy, job.graph), Subject(snapshot, preparation, vectors)
         return self._kept[1]

@@ -38,8 +38,8 @@ class TargetReport:
         target: The target's id.
         status: `ok`: written and proven. `degraded`: it computes the same numbers, but a further level of proof failed.
             `mismatch`: acts otherwise. `failed`: broke on the way. `unsupported`: the policy or an option cannot be
-            expressed. `unavailable`: a package or compiler is missing. `skipped`: not tried. Only the first two leave
-            files.
+            expressed. `unavailable`: a package or compiler is missing. `skipped`: not tried, since preparing the policy
+            for another target ended the process. Only the first two leave files.
         message: What went wrong, where, and what to do; "" if nothing did.
         folder: Name of the policy's folder.
         files: All files, the one that runs first; empty if none were left.

@@ -42,6 +42,7 @@ def save(  # noqa: PLR0913 - each setting of the task by its name
     *,
     backend: str = "hdf5",
     if_exists: Literal["error", "replace"] = "error",
+    native_models: Sequence[str] = (),
     policy_ids: Sequence[str] | None = None,
     roles: Roles | None = None,
     rename: Mapping[str, str] | None = None,
@@ -59,6 +60,8 @@ def save(  # noqa: PLR0913 - each setting of the task by its name
         path: The directory to write.
         backend: "hdf5" or "pickle".
         if_exists: "replace" lets it take the place of an older checkpoint.
+        native_models: Targets; artifacts of each policy go to ``policies/<id>/model/``. A policy that cannot be
+            exported is saved without, and the report warns.
         policy_ids: Ids or globs; None: all.
         roles: ``["inference"]`` leaves out what only training needs.
         rename: Policy id in the source -> id in the checkpoint.
@@ -77,7 +80,9 @@ def save(  # noqa: PLR0913 - each setting of the task by its name
     settings = RunSettings(
         task="save",
         source=_source(source, normalizer, policy_id, filter_agent),
-        checkpoint=CheckpointSettings(backend=backend, path=os.fspath(path), if_exists=if_exists),
+        checkpoint=CheckpointSettings(
+            backend=backend, path=os.fspath(path), if_exists=if_exists, native_models=_native_models(native_models)
+        ),
         select=_select(policy_ids, roles),
         rename=_rename(rename),
         trust=_trust(trust),
@@ -275,6 +280,13 @@ def _rename(rename: Mapping[str, str] | None) -> dict[str, str]:
 
 def _trust(trust: Sequence[str]) -> tuple[str, ...]:
     return () if trust in ((), []) else require_texts("trust", trust, of="class path patterns")
+
+
+def _native_models(targets: Sequence[str]) -> tuple[str, ...]:
+    from rlpipe.exporters.target import target_ids
+
+    wanted = () if targets in ((), []) else require_texts("native_models", targets, of="targets")
+    return tuple(_choice("native_models", target_id, among=target_ids()) for target_id in wanted)
 
 
 def _targets(targets: Sequence[str] | Mapping[str, Any]) -> Mapping[str, Any]:

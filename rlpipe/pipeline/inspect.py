@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
@@ -50,6 +50,8 @@ class PolicyFacts:
         action_space: On one line.
         observation: Its observation stages, one text each; empty for a bare module.
         action: Its action stages.
+        target: The stages behind its action.
+        memory: What its module remembers: name -> dtype and shape.
         model_config: The architecture.
     """
 
@@ -58,6 +60,8 @@ class PolicyFacts:
     action_space: str
     observation: tuple[str, ...] = ()
     action: tuple[str, ...] = ()
+    target: tuple[str, ...] = ()
+    memory: Mapping[str, str] = field(default_factory=dict)
     model_config: Mapping[str, Any]
 
     def to_json(self) -> dict[str, Any]:
@@ -68,6 +72,8 @@ class PolicyFacts:
             "action_space": self.action_space,
             "observation": list(self.observation),
             "action": list(self.action),
+            "target": list(self.target),
+            "memory": dict(self.memory),
             "model_config": dict(self.model_config),
         }
 
@@ -134,6 +140,8 @@ class ComponentFacts:
             action_space=describe(from_json(config["action_space"])),
             observation=tuple(map(stage_text, config.get("observation", ()))),
             action=tuple(map(stage_text, config.get("action", ()))),
+            target=tuple(map(stage_text, config.get("target", ()))),
+            memory={name: f"{one['dtype']} {one['shape']}" for name, one in module.get("state", {}).items()},
             model_config=module["model_config"],
         )
 

@@ -69,11 +69,15 @@ class BaseSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointSettings:
-    """Where and how a checkpoint is written; ``backend`` is the name of a file of ``rlpipe.backends``."""
+    """Where and how a checkpoint is written; ``backend`` is the name of a file of ``rlpipe.backends``.
+
+    ``native_models`` are targets: artifacts of each policy go along, below ``policies/<id>/model/``.
+    """
 
     backend: str = "hdf5"
     path: str | None = None
     if_exists: Literal["error", "replace"] = "error"
+    native_models: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from rlpipe.checkpoint.inspect import inspect_checkpoint
 from rlpipe.checkpoint.writer import write_checkpoint
 from rlpipe.pipeline import tables
 from rlpipe.pipeline.inspect import ComponentFacts, facts_of_checkpoint
+from rlpipe.pipeline.native_models import NativeModels, native_models
 from rlpipe.pipeline.provenance import provenance
 from rlpipe.pipeline.settings import RunSettings
 from rlpipe.snapshot.selection import Selection
@@ -30,6 +32,7 @@ class WrittenCheckpoint:
         nbytes: Bytes of all files in it.
         content_hash: Identity of all that it is.
         components: What is in it, parents first.
+        native: The artifacts in it.
     """
 
     path: str
@@ -37,6 +40,7 @@ class WrittenCheckpoint:
     nbytes: int
     content_hash: str
     components: tuple[ComponentFacts, ...]
+    native: NativeModels = field(default_factory=NativeModels)
 
     def policies(self) -> tuple[ComponentFacts, ...]:
         """The policies in it."""
@@ -50,6 +54,7 @@ class WrittenCheckpoint:
             "bytes": self.nbytes,
             "content_hash": self.content_hash,
             "policies": {facts.name: _policy_json(facts) for facts in self.policies()},
+            **({"native_models": found} if (found := self.native.to_json()) else {}),
         }
 
     def tables(self) -> Sequence[RenderableType]:
@@ -66,10 +71,15 @@ class WrittenCheckpoint:
             for facts in self.policies()
         ]
         columns = ("policy", "module", "inference", "training", "file", "fingerprint")
+        models = [
+            tables.line(f"{policy_id}: {', '.join(f'{target} {status}' for target, status in found.items())}")
+            for policy_id, found in self.native.statuses.items()
+        ]
         return (
             tables.line(f"written: {self.path} ({self.backend}, {tables.size(self.nbytes)})"),
             "",
             tables.table(*columns, rows=rows, right=("inference", "training", "file")),
+            *(["", tables.line("native models", style="bold"), *models] if models else []),
         )
 
 
@@ -81,13 +91,17 @@ def write(tree: Snapshot, settings: RunSettings) -> WrittenCheckpoint:
         CheckpointError: The system cannot write there.
     """
     path = Path(settings.checkpoint.path).expanduser() if settings.checkpoint.path else new_path(settings)
-    write_checkpoint(
-        tree,
-        path,
-        backend=settings.checkpoint.backend,
-        if_exists=settings.checkpoint.if_exists,
-        provenance=provenance(settings),
-    )
+    # What is there is not written over, so nothing needs to be exported for it.
+    refused = settings.checkpoint.if_exists == "error" and path.exists()
+    with native_models(tree, settings) if not refused else nullcontext(NativeModels()) as native:
+        write_checkpoint(
+            tree,
+            path,
+            backend=settings.checkpoint.backend,
+            if_exists=settings.checkpoint.if_exists,
+            provenance=provenance(settings),
+            attachments=native.attachments,
+        )
     root = inspect_checkpoint(path)
     return WrittenCheckpoint(
         path=path.as_posix(),
@@ -95,6 +109,7 @@ def write(tree: Snapshot, settings: RunSettings) -> WrittenCheckpoint:
         nbytes=sum(file.stat().st_size for file in path.rglob("*") if file.is_file()),
         content_hash=root.content_hash,
         components=facts_of_checkpoint(root, Selection()),
+        native=native,
     )
 
 

@@ -244,6 +244,23 @@ class Policy(Checkpointable):
         """
         return self._graph_of(options)[0]
 
+    def running_graph(self) -> PolicyGraph:
+        """The graph that `compute_actions` runs: as `graph()`, with the trainers' precision where the device has it."""
+        return self._graph_of(PLAIN)[1]
+
+    def get_statistics(self) -> State:
+        """A copy of the stages' statistics: stage type -> float64 arrays."""
+        return copied(self._statistics)
+
+    def set_statistics(self, statistics: State) -> None:
+        """Take over statistics of the observation stages, all of them.
+
+        Raises:
+            NormalizerError: Statistics that cannot normalise; nothing was changed.
+        """
+        self._use(*self._graphs_of(statistics))
+        self._statistics = copied(statistics)
+
     def _graph_of(self, options: GraphOptions) -> tuple[PolicyGraph, PolicyGraph]:
         if (place := place_of(self.module)) != self._place:
             self._place = place

@@ -170,7 +170,7 @@ class PolicyGraph(nn.Module):
 
     def decided(self, thought: Thought, named: Named) -> tuple[torch.Tensor, Given]:
         """The decision (B, n), and what actions are made of beside it."""
-        name, decision = decided_by(thought.outputs)
+        decision = decided_by(thought.outputs)
         if prod(decision.shape[1:]) != self.width:
             raise SpecError(
                 "the module's output does not fit the action space",
@@ -181,18 +181,18 @@ class PolicyGraph(nn.Module):
         mask = named[self.mask_name] if self.mask_name else None
         noise, log_std = named.get(NOISE), None
         if noise is not None:
-            log_std = self._spread(name, thought)
+            log_std = self._spread(thought)
         allowed = mask if mask is None or mask.dtype == torch.bool else mask != 0
         return self._in_stage_dtype(decision), Given(mask=allowed, noise=noise, log_std=log_std)
 
-    def _spread(self, name: str, thought: Thought) -> torch.Tensor | None:
+    def _spread(self, thought: Thought) -> torch.Tensor | None:
         """What real numbers are drawn with.
 
         Raises:
             UnsupportedModuleError: The module puts out nothing that could be drawn from.
         """
         log_std = thought.outputs.get("log_std")
-        if name == "logits" or log_std is not None:
+        if log_std is not None or decision_name(thought.outputs) == "logits":
             return None if log_std is None else self._in_stage_dtype(log_std)
         raise UnsupportedModuleError(
             "export.mode=stochastic needs a module that says how its actions are spread",
@@ -266,15 +266,21 @@ def _with_steps(observations: Any) -> Any:
     return observations.unsqueeze(1)
 
 
-def decided_by(outputs: Any) -> tuple[str, torch.Tensor]:
-    """The one output that decides, with its name.
+def decided_by(outputs: Any) -> torch.Tensor:
+    """The one output that decides; see `decision_name`."""
+    decision: torch.Tensor = outputs[decision_name(outputs)]
+    return decision
+
+
+def decision_name(outputs: Any) -> str:
+    """The name of the one output that decides.
 
     Raises:
         SpecError: There is none, or there are several.
     """
     found = [name for name in DECISIONS if name in outputs]
     if len(found) == 1:
-        return found[0], outputs[found[0]]
+        return found[0]
     raise SpecError(
         "the module's inference has to put out one thing that decides",
         expected=f"one of {', '.join(DECISIONS)}",

@@ -153,9 +153,11 @@ class PolicySpec:
         """
         observations, actions = space_of(observation_space), space_of(action_space)
         from rlpipe.modules.torch.probing import class_of, learn_about
+        from rlpipe.modules.torch.rl_module import RLModule
 
         kind = class_of(module_class, trust=trust)
-        staged = parted_observation_stages if kind.sees_parts(model_config or {}) else default_observation_stages
+        apart = issubclass(kind, RLModule) and kind.sees_parts(model_config or {})
+        staged = parted_observation_stages if apart else default_observation_stages
         stages = staged(observations, mask_key=action_mask or "")
         module = RLModuleSpec(
             module_class,

@@ -96,7 +96,7 @@ class Plain(nn.Module):
 class Recurrent(nn.Module):
     """(B, 24), the memory of an LSTM or GRU of 128, whether an episode starts -> (B, 6), the memory."""
 
-    def __init__(self, kind: type[nn.LSTM] | type[nn.GRU]) -> None:
+    def __init__(self, kind: type[nn.LSTM | nn.GRU]) -> None:
         super().__init__()
         self.first, self.memory, self.last = nn.Linear(24, 64), kind(64, 128, batch_first=True), nn.Linear(128, 6)
 
@@ -144,7 +144,7 @@ class Case:
 VECTOR = ({"obs": ("float32", (24,))}, {"action": ("float32", (6,))})
 
 
-def remembering(kind: type[nn.LSTM] | type[nn.GRU], count: int) -> Case:
+def remembering(kind: type[nn.LSTM | nn.GRU], count: int) -> Case:
     """A case with so many tensors of memory."""
     states = {f"state.{index}": ("float32", (1, 128)) for index in range(count)}
     following = {f"{name}.next": spec for name, spec in states.items()}

@@ -1,4 +1,4 @@
-"""How many small policies become proven artifacts in a minute: cold (workers start too) and warm (the same workers again).
+"""How many small policies become proven artifacts in a minute: cold (workers start too) and warm (the same workers).
 
     python tests/benchmarks/many_policies.py [--policies 20] [--target onnx] [--jobs 1 2]
 
@@ -55,7 +55,9 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as made, WorkerPool() as pool:
             order = Order(targets=options, out_dir=Path(made), jobs=jobs)
             rates = [60 * len(found) / seconds(found, order, pool) for _ in ("cold", "warm")]
-        sys.stdout.write(f"{arguments.target}, jobs={jobs}: {rates[0]:.0f} policies a minute cold, {rates[1]:.0f} warm\n")
+        sys.stdout.write(
+            f"{arguments.target}, jobs={jobs}: {rates[0]:.0f} policies a minute cold, {rates[1]:.0f} warm\n"
+        )
         sys.stdout.flush()
 
 

@@ -20,15 +20,15 @@ Tensor = torch.Tensor
 Runner = Callable[[Mapping[str, Array]], Mapping[str, Array]]
 
 
-def put(name: str, dtype: str, *shape: int, distribution: Any = "") -> TensorSpec:
-    return TensorSpec(name=name, dtype=dtype, shape=shape, distribution=distribution)
+def put(name: str, dtype: str, *shape: int, distribution: Any = "", memory: str = "") -> TensorSpec:
+    return TensorSpec(name=name, dtype=dtype, shape=shape, distribution=distribution, memory=memory)
 
 
 def enlarge(module: nn.Module) -> None:
     """Fresh weights are so small that memory hardly matters."""
     with torch.no_grad():
         for parameter in module.parameters():
-            parameter *= 2
+            parameter.mul_(2)
 
 
 def forget(start: Tensor, *states: Tensor) -> list[Tensor]:
@@ -113,9 +113,7 @@ class Branches(nn.Module):
         self.first, self.gru = nn.Linear(4 * 3 * 2 + 4, 8), nn.GRU(8, 8, batch_first=True)
         self.choose, self.move, self.judge = nn.Linear(8, 3), nn.Linear(8, 2), nn.Linear(8, 1)
 
-    def forward(
-        self, image: Tensor, vector: Tensor, hidden: Tensor, start: Tensor, mask: Tensor
-    ) -> tuple[Tensor, ...]:
+    def forward(self, image: Tensor, vector: Tensor, hidden: Tensor, start: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
         pixels = self.conv(image.permute(0, 3, 1, 2).to(torch.float32) / 255)
         both = torch.cat([pixels, vector.to(torch.float32).clamp(-5, 5)], dim=1)
         (hidden,) = (state.transpose(0, 1).contiguous() for state in forget(start, hidden))
@@ -133,7 +131,7 @@ class Parts(nn.Module):
 
     def forward(self, obs: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
         logits = self.net(obs.clamp(-5, 5))
-        parts = zip(logits.split([2, 3], dim=1), mask.split([2, 3], dim=1), strict=True)
+        parts = zip(torch.split(logits, [2, 3], dim=1), torch.split(mask, [2, 3], dim=1), strict=True)
         chosen = [self._best(scores, allowed) for scores, allowed in parts]
         return torch.stack(chosen, dim=1), logits.gather(1, torch.stack([chosen[0], chosen[1] + 2], dim=1))
 
@@ -208,7 +206,7 @@ class Step:
         return export_graph(self.module, self.signature, self.draw(64))
 
     def reference(self) -> Reference:
-        return reference(self.compute, Observations(self.draw(300), {"samples": 300}))
+        return reference(self.compute, Observations(self.draw(300), {"samples": 300}, self.signature))
 
     def played(self, runner: Runner, given: Mapping[str, Array]) -> dict[str, Array]:
         """Output name -> (T, B, *shape), the memory handed on from step to step; `given` holds (T, B, *shape)."""
@@ -241,8 +239,9 @@ START = put("episode_start", "bool")
 
 def remembers(layers: int = 2, hidden: int = 8, width: int = 5) -> Step:
     torch.manual_seed(0)
-    memory = [put(f"state.{index}", "float32", layers, hidden) for index in range(2)]
-    following = [put(f"state.{index}.next", "float32", layers, hidden) for index in range(2)]
+    names = ("actor/c", "actor/h")
+    memory = [put(f"state.{index}", "float32", layers, hidden, memory=name) for index, name in enumerate(names)]
+    following = [put(f"state.{index}.next", "float32", layers, hidden, memory=name) for index, name in enumerate(names)]
     inputs = (put("obs", "float32", width), *memory, START)
     outputs = (put("action", "float32", 3), *following)
     return Step(Remembers(layers, hidden, width).eval(), Signature(inputs=inputs, outputs=outputs))
@@ -250,8 +249,9 @@ def remembers(layers: int = 2, hidden: int = 8, width: int = 5) -> Step:
 
 def gated(layers: int = 1, hidden: int = 7, width: int = 5) -> Step:
     torch.manual_seed(1)
-    inputs = (put("obs", "float32", width), put("state.0", "float32", layers, hidden), START)
-    outputs = (put("action", "int64"), put("state.0.next", "float32", layers, hidden), put("logits", "float32", 4))
+    memory, following = (put(f"state.0{end}", "float32", layers, hidden, memory="actor/h") for end in ("", ".next"))
+    inputs = (put("obs", "float32", width), memory, START)
+    outputs = (put("action", "int64"), following, put("logits", "float32", 4))
     module = Gated(layers, hidden, width).eval()
     return Step(module, Signature(inputs=(*inputs, put("action_mask", "bool", 4)), outputs=outputs))
 
@@ -299,7 +299,11 @@ def draws() -> Step:
 
 def picks() -> Step:
     torch.manual_seed(6)
-    inputs = (put("obs", "float32", 4), put("action_mask", "bool", 3), put("noise", "float32", 5, distribution="uniform"))
+    inputs = (
+        put("obs", "float32", 4),
+        put("action_mask", "bool", 3),
+        put("noise", "float32", 5, distribution="uniform"),
+    )
     outputs = (put("action.0", "int64"), put("action.1", "int8", 2), put("logits", "float32", 5))
     return Step(Picks().eval(), Signature(inputs=inputs, outputs=outputs))
 

@@ -214,7 +214,7 @@ def test_a_memory_of_a_batch_that_is_dynamic_lies_where_it_is_asked_for(tmp_path
 
 def test_without_the_input_memory_that_does_not_begin_at_zero_is_found_out(tmp_path: Path) -> None:
     example = by_formula()
-    names = {f"state.{index}": {} for index in range(3)}
+    names: dict[str, Any] = {f"state.{index}": {} for index in range(3)}
     profile = Profile(id="bare", inputs={"obs": {}, **names, "episode_start": {"constant": False}})
     runner, fed = target.load(str(write(example, profile, tmp_path))), example.draw(64)
     wrong = np.abs(runner(fed)["action"] - example.compute(fed)["action"]).max(axis=1) > 1e-5

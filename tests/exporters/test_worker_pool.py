@@ -36,6 +36,28 @@ def test_a_policy_that_kills_its_process_stops_no_other(plain: Snapshot, tmp_pat
     assert [path.name for path in tmp_path.iterdir()] == ["b"]
 
 
+def test_what_ends_its_process_while_it_is_prepared_is_tried_once(plain: Snapshot, tmp_path: Path) -> None:
+    killer = Candidate(policy_id="a", snapshot=own_network(networks.KillsItsProcess))
+    both = {**ONNX, "torch_export": torch_export.Options()}
+    with WorkerPool() as pool:
+        dead, alive = export_policies(
+            [killer, Candidate(policy_id="b", snapshot=plain)], order(tmp_path, targets=both), pool=pool
+        )
+    assert [row.status for row in dead.rows] == ["failed", "skipped"]
+    assert "not tried, since preparing this policy for onnx ended the process" in dead.rows[1].message
+    assert not dead.ok
+    assert alive.ok
+
+
+def test_a_target_with_more_time_is_tried_all_the_same(plain: Snapshot, tmp_path: Path) -> None:
+    targets = {"onnx": onnx.Options(timeout=0.01), "torch_export": torch_export.Options()}
+    with WorkerPool() as pool:
+        (report,) = export_policies(
+            [Candidate(policy_id="a", snapshot=plain)], order(tmp_path, targets=targets), pool=pool
+        )
+    assert [row.status for row in report.rows] == ["failed", "ok"]
+
+
 def test_a_policy_that_hangs_is_ended(plain: Snapshot, tmp_path: Path) -> None:
     hanging = Candidate(policy_id="a", snapshot=own_network(networks.Hangs))
     short = {"onnx": onnx.Options(timeout=8.0)}

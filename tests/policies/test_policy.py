@@ -333,7 +333,7 @@ def test_two_outputs_that_decide_are_refused() -> None:
     from rlpipe.policies.policy_graph import decided_by
 
     tensor = torch.zeros(1)
-    assert decided_by({"mean": tensor, "log_std": tensor})[1] is tensor
+    assert decided_by({"mean": tensor, "log_std": tensor}) is tensor
     for outputs in ({"mean": tensor, "q": tensor}, {"value": tensor}, {}):
         with pytest.raises(SpecError, match="one thing that decides"):
             decided_by(outputs)
@@ -470,3 +470,15 @@ def test_where_nothing_is_chosen_the_scores_are_what_the_module_puts_out() -> No
     with torch.no_grad():
         made.module.get_parameter("pi.mean.bias").fill_(torch.nan)
     assert np.isnan(made.scores(batch(ROW))).all()
+
+
+def test_statistics_can_be_taken_out_and_put_in() -> None:
+    made = normalised()
+    before = made.scores(batch(ROW))
+    statistics = made.get_statistics()
+    statistics["normalize"]["mean"] = statistics["normalize"]["mean"] + 1
+    assert (made.scores(batch(ROW)) == before).all()
+    made.set_statistics(statistics)
+    np.testing.assert_allclose(made.scores(batch(ROW) + 1), before, atol=1e-5)
+    centre = torch.from_numpy(statistics["normalize"]["mean"])[None].float()
+    np.testing.assert_allclose(made.running_graph().observation(centre), np.zeros((1, 4)), atol=1e-6)

@@ -87,7 +87,7 @@ def operators(path: str) -> tuple[str, ...]:
     return tuple(sorted({node.op_type for part in (model.graph, *model.functions) for node in part.node}))
 
 
-def load(path: str) -> Step:
+def load(path: str) -> Step:  # noqa: C901 - its text alone goes where rlpipe is not
     """Open a file in ONNX Runtime on the CPU; what its profile renamed has the names of the signature again."""
     import json
 

@@ -6,6 +6,7 @@ plain tensor maths, so that it exports to everything that knows a matrix product
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -83,7 +84,10 @@ class Cells(nn.Module):
     def sequence(self, x: torch.Tensor, memory: Memory) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         """Steps without an end between them: (B, T, inputs) to (B, T, hidden) and the memory behind the last."""
         turned = {name: memory[name].transpose(0, 1).contiguous() for name in self.kept}
-        features, last = self.kernel(x, turned)
+        with warnings.catch_warnings():
+            # On a GPU it would like all weights in one piece of memory, which ties between policies do not allow.
+            warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous chunk")
+            features, last = self.kernel(x, turned)
         return features, {name: last[name].transpose(0, 1) for name in self.kept}
 
     def _kernel_options(self) -> tuple[bool, int, float, bool, bool, bool]:

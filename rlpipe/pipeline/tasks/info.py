@@ -252,6 +252,8 @@ def _policy(facts: ComponentFacts) -> Sequence[RenderableType]:
     pairs += [("observations", policy.observation_space), ("actions", policy.action_space)]
     pairs += [("obs stages", " > ".join(policy.observation) or "none")]
     pairs += [("action stages", " > ".join(policy.action) or "none")]
+    pairs += [("target stages", " > ".join(policy.target))] if policy.target else []
+    pairs += [("memory", _text(dict(policy.memory)))] if policy.memory else []
     pairs += [(role, _amount(facts, role)) for role in ROLES]
     pairs += [("dtypes", ", ".join(f"{name} x {number}" for name, number in facts.dtypes().items()) or "-")]
     pairs += [(name, _text(value)) for name, value in facts.metadata.items()]

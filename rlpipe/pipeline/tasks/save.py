@@ -63,7 +63,7 @@ def run(settings: RunSettings, *, progress: Progress) -> SaveReport:
     return SaveReport(
         source=source.facts,
         notes=source.report.confirmed,
-        warnings=(*source.notes, *notes, *warnings_of(checkpoint.components)),
+        warnings=(*source.notes, *notes, *warnings_of(checkpoint.components), *checkpoint.native.warnings),
         checkpoint=checkpoint,
         skipped=source.report.skipped,
     )

@@ -126,7 +126,12 @@ def run(settings: RunSettings, *, progress: Progress) -> SubsetRestoreReport:
     return SubsetRestoreReport(
         source=source.facts,
         notes=source.report.confirmed,
-        warnings=(*source.notes, *base_source.notes, *warnings_of(checkpoint.components)),
+        warnings=(
+            *source.notes,
+            *base_source.notes,
+            *warnings_of(checkpoint.components),
+            *checkpoint.native.warnings,
+        ),
         base=base_source.facts,
         placed=_placed(base, patch, checkpoint),
         checkpoint=checkpoint,

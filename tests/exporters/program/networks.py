@@ -59,7 +59,16 @@ class Maths(nn.Module):
         unit = (x / 9).clamp(-0.9, 0.9)
         parts += [unit.asin(), unit.acos(), unit.atanh(), x.asinh(), (z + 1).acosh(), x.sinh(), x.cosh(), unit.tan()]
         parts += [x.exp2(), z.log2(), z.log10(), torch.logaddexp(x, y)]
-        flags = [torch.isfinite(x), x == y, x != y, x >= y, x < 1, torch.logical_xor(x > 0, y > 0), torch.isnan(x), torch.isinf(x)]
+        flags = [
+            torch.isfinite(x),
+            x == y,
+            x != y,
+            x >= y,
+            x < 1,
+            torch.logical_xor(x > 0, y > 0),
+            torch.isnan(x),
+            torch.isinf(x),
+        ]
         return torch.cat([*parts, *(flag.to(torch.float32) for flag in flags)], dim=1)
 
 
@@ -97,7 +106,10 @@ class Moves(nn.Module):
         ]
         best = x[:, :, 0].argmax(dim=2)  # (B, 2)
         parts += [x.gather(3, x.argmax(3, keepdim=True)), x.gather(2, best[:, :, None, None].expand(-1, -1, 2, 3) % 3)]
-        parts += [x[torch.arange(x.shape[0]), best[:, 1] % 2], torch.zeros_like(x[:, :, 0]).scatter(2, best[:, :, None], 1)]
+        parts += [
+            x[torch.arange(x.shape[0]), best[:, 1] % 2],
+            torch.zeros_like(x[:, :, 0]).scatter(2, best[:, :, None], 1),
+        ]
         changed = x.clone()
         changed[:, :, 1] = 0.25
         changed[..., 1:3] = x[..., :2]

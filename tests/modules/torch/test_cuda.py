@@ -40,3 +40,19 @@ def test_ties_between_modules_survive_a_save_from_the_device(tmp_path: Path) -> 
     for device in ("cpu", "cuda:0"):
         restored: Any = MultiRLModule.from_checkpoint(path, device=device)
         assert restored["b"].pi.logits.weight is restored["a"].pi.logits.weight
+
+
+def test_a_policy_that_remembers_acts_and_trains_there_as_here() -> None:
+    config = {"actor": {"type": "lstm", "hidden_size": 4, "num_layers": 2}, "critic": {"type": "gru", "hidden_size": 4}}
+    here = PolicySpec.default(PPOModule, ROW, Discrete(2), model_config=config).build()
+    there = Policy.from_state(here.get_state(), here.spec, device="cuda:0")
+    x = ROW.sample(30, np.random.default_rng(0)).reshape(6, 5, 3)
+    ours = theirs = None
+    for step in x:
+        one, two = here.step(step, ours), there.step(step, theirs)
+        ours, theirs = one.state, two.state
+        for name in one.state:
+            np.testing.assert_allclose(two.state[name], one.state[name], atol=1e-5)
+    batch = {"obs": torch.from_numpy(x.swapaxes(0, 1).copy()).cuda()}
+    there.module.train().forward_train(batch)["value"].sum().backward()
+    assert there.module.get_parameter("encoder.critic_encoder.rnn.weight_hh_l0").grad is not None

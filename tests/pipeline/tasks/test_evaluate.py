@@ -206,7 +206,7 @@ class Picky(gymnasium.Env[Any, Any]):
 
 @pytest.fixture(name="picky")
 def _picky() -> Iterator[str]:
-    gymnasium.register("Picky-v0", entry_point=Picky, disable_env_checker=True)
+    gymnasium.register("Picky-v0", entry_point="tests.pipeline.tasks.test_evaluate:Picky", disable_env_checker=True)
     yield "Picky-v0"
     gymnasium.registry.pop("Picky-v0")
 

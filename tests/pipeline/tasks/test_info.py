@@ -5,6 +5,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import h5py
@@ -12,9 +13,16 @@ import pytest
 
 from rlpipe.errors import ArtifactError, CheckpointNotFoundError, ConfigError, ForeignFormatError, SelectionError
 from rlpipe.exporters.targets import onnx
-from rlpipe.pipeline.settings import BaseSettings, CheckpointSettings, ExportSettings, SelectSettings, SourceSettings
+from rlpipe.pipeline.settings import (
+    BaseSettings,
+    CheckpointSettings,
+    ExportSettings,
+    PolicySettings,
+    SelectSettings,
+    SourceSettings,
+)
 from rlpipe.pipeline.tables import show
-from tests.pipeline.checkpoints import Runner, roles
+from tests.pipeline.checkpoints import PPO, Runner, algorithm, roles, write
 
 
 def text_of(report: object) -> str:
@@ -217,3 +225,11 @@ def test_an_artifact_says_what_it_takes_and_how_well_it_was_proved(run_task: Run
     assert told[head].endswith("difference tolerance fingerprint")
     measured, allowed = told[head + 1].split()[-3:-1]
     assert (measured, allowed) == (f"{record['verification']['max_error']:.1e}", f"{record['options']['atol']:.1e}")
+
+
+def test_what_a_policy_remembers_is_said(run_task: Runner, tmp_path: Path) -> None:
+    lstm = {"type": "lstm", "hidden_size": 8}
+    module = replace(PPO, model_config={"actor": lstm, "critic": lstm})
+    path = write(tmp_path / "made", algorithm(p0=PolicySettings(module=module, env="CartPole-v1")))
+    report = run_task("info", source=SourceSettings(path=str(path)))
+    assert "actor/c float32 [1, 8], actor/h float32 [1, 8]" in text_of(report)

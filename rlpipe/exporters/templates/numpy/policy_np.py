@@ -6,7 +6,8 @@
     actions = policy({"obs": observations})["action"]      # any batch size, the first axis is the batch
 
 `policy.json` lists the operations, `policy.npz` holds the weights. A policy with memory also takes `state.0`, ... and
-gives `state.0.next`, ...: begin with `policy.zeros(n)` and feed back what it gives.
+gives `state.0.next`, ...: begin with `policy.zeros(n)`, feed back what it gives, and set `episode_start`, one bool for
+each row, to True in the first step of every episode.
 """
 
 import json
@@ -66,7 +67,12 @@ def written_out(graph, space):
         given = linear_constants(space, sources) if kind == "linear" else sources
         batch = [f"len({inputs[0]})"] if kind == "broadcast" else []
         lines.append(f"    {result} = make_{result}({', '.join([*given, *batch])})")
-    results = [f"{put['name']!r}: {put['tensor']}" for put in graph["outputs"]]
+    # What may be an input or a weight, seen in another way, is copied: results belong to the caller.
+    own = {result for kind, _, result, _ in graph["operations"] if kind not in VIEWS}
+    results = []
+    for put in graph["outputs"]:
+        results.append(f"{put['name']!r}: {put['tensor']}{'' if put['tensor'] in own else '.copy()'}")
+        own.discard(put["tensor"])
     exec("\n".join([*lines, f"    return {{{', '.join(results)}}}"]), space)
     return space["step"]
 
@@ -154,6 +160,7 @@ def choice(function):
     return lambda axis, keep: lambda x: function(x, axis=axis, keepdims=keep)
 
 
+VIEWS = ("reshape", "permute", "broadcast", "slice")
 PLAIN = {
     **{kind: getattr(np, kind) for kind in "abs ceil cos cosh exp exp2 expm1 floor log log10 log1p log2 sin".split()},
     **{kind: getattr(np, kind) for kind in "sinh sqrt tan tanh trunc add fmod maximum minimum where matmul".split()},
