@@ -138,8 +138,8 @@ class FolderImporter(Importer, Protocol):
             NormalizerError: As for `read`.
         """
 
-    def survey(self, path: Path) -> Survey:
-        """What the directory is.
+    def survey(self, path: Path, ids: Collection[str] | None = None) -> Survey:
+        """What the directory is; with ids, no file of other policies is opened.
 
         Raises:
             ForeignFormatError: Its small files are broken.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import cast
 
 from rlpipe.errors import ConfigError, ForeignFormatError, IdError, NormalizerError, RlpipeError, UnsafePayloadError
 from rlpipe.importers import importer as importers
-from rlpipe.importers.importer import FolderImporter, ImportedFile, ImportReport, Survey
+from rlpipe.importers.importer import FolderImporter, ImportReport, Survey
 from rlpipe.pipeline.choose import chosen_ids, entry_selection, rename_line
 from rlpipe.pipeline.importing import options_of
 from rlpipe.pipeline.lift import Kind, container_of
@@ -39,7 +39,8 @@ class FolderSource:
     path: Path
     facts: SourceFacts
     settings: SourceSettings
-    _read: dict[str, ImportedFile] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _policies: dict[str, Snapshot] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _reports: list[ImportReport] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
     def kind(self) -> Kind:
@@ -59,9 +60,10 @@ class FolderSource:
             )
         return self._ids
 
-    def survey(self) -> Survey:
-        """What the directory is, whether or not its policies can be imported."""
-        return self._importer.survey(self.path)
+    def survey(self, chosen: SelectSettings) -> Survey:
+        """What the directory is, also where policies cannot be imported; no file of others than the chosen is read."""
+        ids = None if self._ids is None else chosen_ids(chosen.policy_ids, self._ids)
+        return self._importer.survey(self.path, ids)
 
     def read(self, chosen: SelectSettings, *, arrays: str = "verify") -> Snapshot:
         """The chosen policies, from their files alone.
@@ -73,30 +75,27 @@ class FolderSource:
         ids = chosen_ids(chosen.policy_ids, self.ids())
         if not ids:
             return self._importer.read_policies(self.path, self._options, ()).snapshot
-        found = {policy_id: self._policy(policy_id) for policy_id in ids}
+        found = self._taken(ids)
         tree = next(iter(found.values())) if self._ids is None else container_of(found)
         selection = entry_selection(chosen)
         return tree if selection == Selection() else select(tree, selection)
 
     def refusals(self, chosen: SelectSettings) -> dict[str, RlpipeError]:
         """Chosen id -> why that policy cannot be imported; the others are read."""
-        found: dict[str, RlpipeError] = {}
-        for policy_id in chosen_ids(chosen.policy_ids, self.ids()):
-            try:
-                self._policy(policy_id)
-            except NOT_IMPORTABLE as error:
-                found[policy_id] = cast("RlpipeError", error)
-        return found
+        ids = chosen_ids(chosen.policy_ids, self.ids())
+        if self._refusal(ids) is None:
+            return {}
+        each = {policy_id: self._refusal((policy_id,)) for policy_id in ids}
+        return {policy_id: error for policy_id, error in each.items() if error is not None}
 
     @property
     def report(self) -> ImportReport:
         """What was taken and left of the policies that were read so far."""
-        reports = [found.report for found in self._read.values()]
         return ImportReport(
-            imported=tuple(name for report in reports for name in report.imported),
-            skipped=tuple(dict.fromkeys(pair for report in reports for pair in report.skipped)),
-            notes=tuple(dict.fromkeys(note for report in reports for note in report.notes)),
-            confirmed=tuple(dict.fromkeys(note for report in reports for note in report.confirmed)),
+            imported=tuple(name for report in self._reports for name in report.imported),
+            skipped=tuple(dict.fromkeys(pair for report in self._reports for pair in report.skipped)),
+            notes=tuple(dict.fromkeys(note for report in self._reports for note in report.notes)),
+            confirmed=tuple(dict.fromkeys(note for report in self._reports for note in report.confirmed)),
         )
 
     @property
@@ -123,9 +122,17 @@ class FolderSource:
     def _ids(self) -> tuple[str, ...] | None:
         return self._importer.policy_ids(self.path)
 
-    def _policy(self, policy_id: str) -> Snapshot:
-        if policy_id not in self._read:
-            ids = None if self._ids is None else (policy_id,)
-            self._read[policy_id] = self._importer.read_policies(self.path, self._options, ids)
-        found = self._read[policy_id].snapshot
-        return found if self._ids is None else found.children[policy_id]
+    def _taken(self, ids: Sequence[str]) -> dict[str, Snapshot]:
+        """Some policies, each read at most once."""
+        if new := tuple(policy_id for policy_id in ids if policy_id not in self._policies):
+            found = self._importer.read_policies(self.path, self._options, None if self._ids is None else new)
+            self._policies.update({new[0]: found.snapshot} if self._ids is None else found.snapshot.children)
+            self._reports.append(found.report)
+        return {policy_id: self._policies[policy_id] for policy_id in ids}
+
+    def _refusal(self, ids: Sequence[str]) -> RlpipeError | None:
+        try:
+            self._taken(ids)
+        except NOT_IMPORTABLE as error:
+            return cast("RlpipeError", error)
+        return None

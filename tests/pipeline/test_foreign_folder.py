@@ -180,9 +180,10 @@ opened = []
 sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == "open" else None)
 import rlpipe
 rlpipe.get_checkpoint_info({PAIR!r}, policy_ids=["p_left"])
-states = {{path.removeprefix({PAIR!r}) for path in opened if path.startswith({PAIR!r}) and "module_state" in path}}
-print("torch" in sys.modules, sorted(states))
+found = {{path.removeprefix({PAIR!r}) for path in opened if path.startswith({PAIR!r}) and "rl_module/p_" in path}}
+print("torch" in sys.modules, sorted(found))
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    expected = [f"/{MODULES}/p_left/module_state.pkl"]
+    names = ("class_and_ctor_args.pkl", "metadata.json", "module_state.pkl")
+    expected = [f"/{MODULES}/p_left/{name}" for name in names]
     assert done.stdout.strip() == f"False {expected}", done.stdout + done.stderr

@@ -186,7 +186,7 @@ def _describe_foreign(located: Located, settings: RunSettings) -> InfoReport:
 
 def _describe_folder(source: FolderSource, chosen: SelectSettings) -> InfoReport:
     """A foreign directory: what it is, and of its policies those that can be imported, with why the others cannot."""
-    survey = source.survey()
+    survey = source.survey(chosen)
     refused = source.refusals(chosen)
     ids = chosen_ids(chosen.policy_ids, source.ids())
     readable = tuple(policy_id for policy_id in ids if policy_id not in refused)

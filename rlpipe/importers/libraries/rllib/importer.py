@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from rlpipe.errors import ForeignFormatError, listed
 from rlpipe.importers.importer import ImportedFile, ImportReport
-from rlpipe.importers.libraries.rllib.connectors import read_connectors
+from rlpipe.importers.libraries.rllib.connectors import Connectors, read_connectors
 from rlpipe.importers.libraries.rllib.folders import Policies, is_oldest, is_rllib, oldest_file, policies_in, root_of
 from rlpipe.importers.libraries.rllib.new_stack import read_module
 from rlpipe.importers.libraries.rllib.old_stack import read_old_policy
@@ -63,7 +64,9 @@ def read_policies(path: Path, options: Options, ids: Collection[str] | None) -> 
     if not policies.folders:
         raise _nothing(path)
     _require_known(options.filter_agent, policies)
-    read_one = {name: _read(policies, name, options) for name in sorted(policies.folders if ids is None else ids)}
+    around = cache(_around)
+    names = sorted(policies.folders if ids is None else ids)
+    read_one = {name: _read(policies, name, options, around) for name in names}
     if policies.is_single:
         (only,) = read_one.values()
         return only
@@ -71,14 +74,24 @@ def read_policies(path: Path, options: Options, ids: Collection[str] | None) -> 
     return ImportedFile(Snapshot(_CONTAINER, children=children), _together(read_one, policies))
 
 
-def _read(policies: Policies, name: str, options: Options) -> ImportedFile:
+def _read(policies: Policies, name: str, options: Options, around: Callable[[Path | None], _Around]) -> ImportedFile:
     folder = policies.folders[name]
     if policies.is_old:
         return read_old_policy(folder, name)
-    root = root_of(folder)
-    connectors = None if root is None else read_connectors(root)
-    training = Training() if root is None else read_training(root)
-    return read_module(folder, name, connectors, training, agent=options.filter_agent.get(name))
+    known = around(root_of(folder))
+    return read_module(folder, name, known.connectors, known.training, agent=options.filter_agent.get(name))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Around:
+    """What the algorithm around modules says, the same for all of them."""
+
+    connectors: Connectors | None
+    training: Training
+
+
+def _around(root: Path | None) -> _Around:
+    return _Around(None, Training()) if root is None else _Around(read_connectors(root), read_training(root))
 
 
 def _require_known(names: Collection[str], policies: Policies) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from rlpipe.importers.libraries.rllib.folders import (
     ALGORITHM_STATE,
     MODULE_STATE,
     POLICY_STATE,
+    Policies,
     components_in,
     facts_in,
     is_algorithm,
@@ -26,11 +27,16 @@ from rlpipe.importers.restricted.reader import load_file, loads
 
 _NEWEST = 2
 _OLDEST_VERSION = "0.1"
+_NOT_READ = "-"
 _FACTS = ("ray_version", "ray_commit")
 
 
-def survey(path: Path) -> Survey:
+def survey(path: Path, ids: Collection[str] | None = None) -> Survey:
     """What a directory is: kind, layout, components and ids; of policies only what names their class is opened.
+
+    Args:
+        path: The directory, or the file of layout 0.1.
+        ids: Policies that may be opened; None: all.
 
     Raises:
         ForeignFormatError: A small file is broken.
@@ -46,12 +52,14 @@ def survey(path: Path) -> Survey:
             components=(SurveyedPart(path="", class_name="Algorithm", nbytes=oldest.stat().st_size),),
         )
     facts = facts_in(path)
+    policies = policies_in(path)
+    closed = {folder for name, folder in policies.folders.items() if ids is not None and name not in ids}
     return Survey(
         kind=_kind(path, facts),
         version=_version(path, facts),
         encoding=_encoding(path),
-        policy_ids=tuple(sorted(policies_in(path).folders)),
-        components=tuple(_components(path)),
+        policy_ids=tuple(sorted(policies.folders)),
+        components=tuple(_components(path, policies, closed)),
         facts={name: value for name in _FACTS if isinstance(value := facts.get(name), str)},
     )
 
@@ -94,14 +102,14 @@ def _encoding(path: Path) -> str:
     return next((found[1] for folder in folders for stem in stems if (found := state_file(folder, stem))), "")
 
 
-def _components(path: Path) -> Iterator[SurveyedPart]:
+def _components(path: Path, policies: Policies, closed: Collection[Path]) -> Iterator[SurveyedPart]:
     """Components of layout 2; of the layouts before it the algorithm and its policies."""
     components = list(components_in(path))
     for name, folder in components:
-        yield SurveyedPart(path=name, class_name=_class_name(folder), nbytes=_own_bytes(folder))
+        class_name = _NOT_READ if folder in closed else _class_name(folder)
+        yield SurveyedPart(path=name, class_name=class_name, nbytes=_own_bytes(folder))
     if components:
         return
-    policies = policies_in(path)
     if not policies.is_single:
         yield SurveyedPart(path="", class_name="Algorithm", nbytes=_own_bytes(path))
     for _, folder in sorted(policies.folders.items()):
