@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -85,7 +86,7 @@ def test_a_home_is_expanded(checkpoint: Path, tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.parametrize("setting", [{"normalizer": "none"}, {"normalizer": "statistics.pkl"}])
 def test_a_setting_that_a_checkpoint_does_not_use_is_noted(
-    setting: dict[str, str], checkpoint: Path, artifacts: Path, sb3_zip: Path
+    setting: dict[str, Any], checkpoint: Path, artifacts: Path, sb3_zip: Path
 ) -> None:
     settings = RunSettings(task="info", source=SourceSettings(**setting))
     for path in (checkpoint, checkpoint / "policies" / "p0", artifacts):
