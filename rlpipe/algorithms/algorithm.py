@@ -341,15 +341,25 @@ class Algorithm(Checkpointable):
         state: Mapping[str, Any],
         specs: Mapping[str, PolicySpec],
         *,
+        training: TrainingSpec | Mapping[str, TrainingSpec] | None = None,
         device: str = "cpu",
         trust: tuple[str, ...] = (),
     ) -> Self:
-        """An algorithm of policy specs with a state of `get_state()`.
+        """An algorithm of policy specs with a state of `get_state()`. RLlib's state carries its specs.
+
+        Args:
+            state: Of an algorithm without runners; `get_state(not_components="*_runner")` is one.
+            specs: Policy id -> what it is.
+            training: How policies are trained, if the state is of an algorithm with a learner.
+            device: Where they live.
+            trust: Patterns of class and function paths that may be imported beside rlpipe's.
 
         Raises:
             StateMismatchError: The state is not of these specs.
         """
-        algorithm = cls({name: spec.build(device=device, trust=trust) for name, spec in specs.items()})
+        policies = {name: spec.build(device=device, trust=trust) for name, spec in specs.items()}
+        learner = None if training is None else Learner.for_policies(policies, training, trust=trust)
+        algorithm = cls(policies, learner=learner)
         algorithm.set_state(state)
         return algorithm
 

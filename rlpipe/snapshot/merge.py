@@ -10,6 +10,7 @@ from rlpipe.errors import SpecError, StateMismatchError
 from rlpipe.snapshot.diff import mismatches
 from rlpipe.snapshot.snapshot import Snapshot, below
 from rlpipe.snapshot.spec import Json, canonical_json
+from rlpipe.snapshot.spec_fit import spec_findings
 from rlpipe.snapshot.state import entries, from_entries
 
 _SHOWN = 60
@@ -20,7 +21,7 @@ _MOST = 4
 
 
 def merge(base: Snapshot, patch: Snapshot, *, on_mismatch: Literal["error", "replace"] = "error") -> Snapshot:
-    """The base with the patch put over it; neither is changed.
+    """The base with the patch put over it; neither is changed. Specs are compared by `spec_findings`.
 
     A whole component of the patch takes the place of the base's, spec and all. A part replaces the entries that it
     has and keeps the base's spec. A whole component that the base lacks is added.
@@ -38,7 +39,9 @@ def merge(base: Snapshot, patch: Snapshot, *, on_mismatch: Literal["error", "rep
 
 
 def _merge(base: Snapshot, patch: Snapshot, on_mismatch: str, path: str) -> Snapshot:
-    differences = _differences(_computed(base), _computed(patch))
+    # What only asks for care, such as other bounds of observations, is for the caller to tell.
+    is_alike = all(finding.severity == "warning" for finding in spec_findings(base.spec, patch.spec))
+    differences = [] if is_alike else _differences(_computed(base), _computed(patch))
     is_shell = not patch.whole and not patch.roles
     if differences and not is_shell and not (patch.whole and on_mismatch == "replace"):
         raise _spec_error(differences, path)

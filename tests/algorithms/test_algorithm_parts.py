@@ -252,3 +252,16 @@ def test_training_goes_on_bit_for_bit_with_runners(tmp_path: Path) -> None:
     restored = Algorithm.from_checkpoint(path, trust=TRUST)
     assert go(restored, 2) == expected
     assert equal(restored.get_state(), made.get_state())
+
+
+def test_an_algorithm_from_a_state_trains_on() -> None:
+    made = whole("p0", "p1")
+    go(made, 2)
+    state = made.get_state(not_components="*_runner")
+    specs = {name: each.spec for name, each in made.policies.items()}
+    again = Algorithm.from_state(state, specs, training=training(), trust=TRUST)
+    assert equal(again.get_state(), state)
+    with pytest.raises(StateMismatchError):
+        Algorithm.from_state(made.get_state(), specs, training=training(), trust=TRUST)
+    with pytest.raises(StateMismatchError):
+        Algorithm.from_state(state, specs)

@@ -22,7 +22,8 @@ def fixed(action: Space, outputs: dict[str, list[float]]) -> Policy:
     policy.spec = PolicySpec.default("rlpipe.modules.torch.ppo.PPOModule", ROW, action)
     policy._use(*policy._graphs_of({}))
     rows = {name: torch.tensor([row] * COUNT) for name, row in outputs.items()}
-    policy.module.forward_exploration = lambda _: rows  # type: ignore[method-assign]
+    module: Any = policy.module
+    module.forward_exploration = lambda _: rows
     return policy
 
 

@@ -214,3 +214,20 @@ def test_components_say_what_they_are_and_which_hold_no_policy_of_their_own(run_
         assert "policy" in caught.value.fix
     report = run_task("restore", source=SourceSettings(path=str(trained / "a/learner/p1/policy")))
     assert report.to_json()["policies"][0]["policy_id"] == "policy"
+
+
+def test_other_bounds_of_observations_are_a_note(run_task: Runner, tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    from rlpipe.snapshot.spaces import Box
+    from tests.algorithms.training import policy
+
+    one, other = policy(0), policy(1)
+    wide = Box.uniform(-2, 2, (3,))
+    other.spec = replace(other.spec, observation_space=wide)
+    for name, made in (("one", one), ("other", other)):
+        Algorithm({"p0": made}).save_to_path(tmp_path / name)
+    given = {"source": SourceSettings(path=str(tmp_path / "one")), "base": BaseSettings(path=str(tmp_path / "other"))}
+    report = run_task("subset_restore", checkpoint=OUT, **given)
+    (note,) = report.notes
+    assert note.startswith("p0: observation_space: bounds")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -25,6 +25,7 @@ from rlpipe.pipeline.sources import Source, open_base, open_source, read_tree
 from rlpipe.snapshot.merge import merge
 from rlpipe.snapshot.reshape import reshaped
 from rlpipe.snapshot.snapshot import Snapshot, walk
+from rlpipe.snapshot.spec_fit import spec_findings
 
 USES = frozenset({"source", "base", "checkpoint", "select", "rename", "restore.on_shape", "algorithm", "env", "trust"})
 
@@ -127,7 +128,7 @@ def run(settings: RunSettings, *, progress: Progress) -> SubsetRestoreReport:
     fitted = reshaped(base, patch, settings.restore.on_shape)
     patch = fitted.patch
     merged = _in_their_envs(merge(base, patch, on_mismatch=settings.base.on_mismatch), base)
-    notes: tuple[str, ...] = tuple(f"{key} was {text}" for key, text in fitted.changed.items())
+    notes = (*_differences(base, patch), *(f"{key} was {text}" for key, text in fitted.changed.items()))
     if has_copies(merged):
         merged, more = kept_in_step(merged, patch, fitted.changed, parts_of(source, settings.rename))
         notes += more
@@ -147,6 +148,14 @@ def run(settings: RunSettings, *, progress: Progress) -> SubsetRestoreReport:
 
 def _base(settings: RunSettings) -> Source:
     return built_source(settings) if settings.base.path is None else open_base(settings, settings.base.path)
+
+
+def _differences(base: Snapshot, patch: Snapshot) -> Iterator[str]:
+    """What of the specs differs and does no harm to a state, such as bounds of observations."""
+    known = policies_of(base)
+    for policy_id, part in policies_of(patch).items():
+        findings = spec_findings(known[policy_id].spec, part.spec) if policy_id in known else []
+        yield from (f"{policy_id}: {finding.text}" for finding in findings if finding.severity == "warning")
 
 
 def _policies_only(patch: Snapshot, base: Snapshot) -> Snapshot:
