@@ -19,13 +19,11 @@ from rlpipe.backends.array_file import PIECE, Durability, write_all
 from rlpipe.backends.ranges import damage, open_ranges
 from rlpipe.backends.remote import is_url
 from rlpipe.checkpoint.directory import sync_directory
+from rlpipe.checkpoint.format import ATTACHMENTS
 from rlpipe.checkpoint.place import Place, place_of, size_of
 from rlpipe.checkpoint.strict_json import MAX_INTEGER, Json, Strict
 from rlpipe.errors import IdError, IntegrityError, UnsupportedStateError
 from rlpipe.snapshot.ids import validate_file_paths
-
-FOLDER = "model"
-"""The directory of a component's attachments; no component can have this name."""
 
 _DIGEST_DIGITS = 32
 _LARGEST_TEXT = 16 * 2**20
@@ -58,7 +56,7 @@ def files_in(folder: str | os.PathLike[str]) -> dict[str, Path]:
     for path in sorted(root.rglob("*")):
         mode = path.lstat().st_mode
         if stat.S_ISREG(mode):
-            found[f"{FOLDER}/{path.relative_to(root).as_posix()}"] = path
+            found[f"{ATTACHMENTS}/{path.relative_to(root).as_posix()}"] = path
         elif not stat.S_ISDIR(mode):
             raise _not_attached(path, stat.filemode(mode))
     if not found:
@@ -134,8 +132,8 @@ def parse_attachments(value: Json, strict: Strict) -> dict[str, Attachment]:
 
 def _attachment(name: str, value: Json, strict: Strict) -> Attachment:
     place = f"attachments.{name}"
-    if not name.startswith(f"{FOLDER}/"):
-        strict.fail("attachments", f"paths below {FOLDER}/", value=name)
+    if not name.startswith(f"{ATTACHMENTS}/"):
+        strict.fail("attachments", f"paths below {ATTACHMENTS}/", value=name)
     size, digest = strict.items(value, place, count=2)
     return Attachment(strict.integer(size, place, high=MAX_INTEGER), strict.digest(digest, place, _DIGEST_DIGITS))
 
@@ -182,7 +180,7 @@ def unlisted_attachments(directory: str, attachments: Mapping[str, Attachment]) 
     """Paths of files below `model/` that the manifest does not list, sorted; a store is not asked."""
     if is_url(directory):
         return []
-    folder = Path(directory, FOLDER)
+    folder = Path(directory, ATTACHMENTS)
     if not folder.is_dir():
         return []
     found = (each.relative_to(directory).as_posix() for each in folder.rglob("*") if not each.is_dir())

@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rlpipe.backends.remote import Url
-from rlpipe.checkpoint.attachments import FOLDER
 from rlpipe.checkpoint.directory import locate
-from rlpipe.checkpoint.format import MANIFEST_NAME, MAX_MANIFEST_SIZE
+from rlpipe.checkpoint.format import ATTACHMENTS, MANIFEST_NAME, MAX_MANIFEST_SIZE
 from rlpipe.checkpoint.litter import is_litter
 from rlpipe.checkpoint.manifest import Manifest
 from rlpipe.checkpoint.manifest_parser import parse_manifest
@@ -203,7 +202,7 @@ def unlisted(directory: str, manifest: Manifest) -> list[str]:
     """
     if "://" in directory:
         return []
-    known = {*manifest.children, FOLDER} if manifest.attachments else manifest.children.keys()
+    known = {*manifest.children, ATTACHMENTS} if manifest.attachments else manifest.children.keys()
     # Most file systems count a directory's links: its own two, and one from each directory in it. Asking that is ten
     # times as fast as listing it, and most components hold no others.
     if os.stat(directory).st_nlink == 2 + len(known):  # noqa: PTH116

@@ -22,15 +22,13 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from rlpipe.checkpoint.format import FORMAT, MANIFEST_NAME
+from rlpipe.checkpoint.format import ATTACHMENTS, FORMAT, MANIFEST_NAME
 from rlpipe.checkpoint.litter import is_litter, new_stage
 from rlpipe.checkpoint.swap import aside_of, seal_of, take_place, target_of
 from rlpipe.errors import CheckpointError, CheckpointExistsError, listed
 
 _HEAD = 100
 _OWN = re.compile(r"manifest\.json$|state\.[a-z0-9]+$")
-ATTACHMENTS = "model"
-"""The directory of a component's attachments."""
 
 IfExists: TypeAlias = Literal["error", "replace"]
 Durability: TypeAlias = Literal["fsync", "none"]

@@ -44,5 +44,8 @@ several layouts can be read, nothing is promised for it.
 MANIFEST_NAME = "manifest.json"
 """Its presence makes a directory a checkpoint; it is written last."""
 
+ATTACHMENTS = "model"
+"""The directory of a component's attachments; no component can have this name."""
+
 MAX_MANIFEST_SIZE = 64 * 2**20
 """Bytes; larger manifests are neither written nor read."""

@@ -154,7 +154,7 @@ def test_slim_copies_of_modules_with_a_memory_act_the_same() -> None:
     batch = {"obs": torch.ones(2, 3), "state_in": state}
     one, other = full.forward_inference(batch), made.forward_inference({"p0": batch})["p0"]
     assert torch.equal(one["logits"], other["logits"])
-    assert torch.equal(one["state_out"]["h"], other["state_out"]["h"])  # type: ignore[index]
+    assert torch.equal(one["state_out"]["h"], other["state_out"]["h"])
 
 
 # Weights sync: what was trained acts at once.
