@@ -97,13 +97,17 @@ def draws(own: Episodes, compute: Callable[[Arrays], Arrays], perturbed: Perturb
         compute: The policy.
         perturbed: See `rounding.perturbed`.
     """
-    kept: dict[float, list[dict[str, Array]]] = {}
+    kept: dict[float, tuple[int, list[dict[str, Array]]]] = {}
+    count = own.starts.shape[1]
 
     def perturb(rows: Array, relative: float) -> Iterator[Arrays]:
-        if relative not in kept:
-            runs = perturbed(lambda: play(compute, own.signature, own.inputs), relative)
-            kept[relative] = [flat(run) for run in runs]
-        for run in kept[relative]:
+        # Nobody asks what comes behind the last of them.
+        steps = int(rows.max(initial=0)) // count + 1
+        if kept.get(relative, (0, []))[0] < steps:
+            begun = {name: array[:steps] for name, array in own.inputs.items()}
+            runs = perturbed(lambda: play(compute, own.signature, begun), relative)
+            kept[relative] = steps, [flat(run) for run in runs]
+        for run in kept[relative][1]:
             yield {name: array[rows] for name, array in run.items()}
 
     return perturb
