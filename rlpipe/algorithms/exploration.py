@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from rlpipe.errors import SpecError
 from rlpipe.modules.torch.batch import Outputs
 from rlpipe.policies.acting import NOTHING
 from rlpipe.policies.action_stages import Threshold
@@ -74,3 +75,18 @@ def _noisy(
         draw = rng.logistic if any(isinstance(stage, Threshold) for stage in policy.spec.action) else rng.gumbel
         return decision + torch.as_tensor(draw(size=shape), dtype=torch.float32, device=device)
     return decision
+
+
+def require_no_memory(name: str, policy: Policy) -> None:
+    """Check that a policy can be explored with.
+
+    Raises:
+        SpecError: It keeps a memory through an episode.
+    """
+    if memory := policy.module.get_initial_state():
+        raise SpecError(
+            f"{name} keeps a memory through an episode",
+            expected="policies whose next action follows from the observation alone",
+            found=", ".join(map(str, memory)),
+            fix="let it act in a loop of your own, and give its learner the batches",
+        )

@@ -12,7 +12,7 @@ import torch
 from rlpipe.algorithms.collected import Collected, Samples
 from rlpipe.algorithms.env_runner import EnvSpaces, Episode, make_env, require_fit, rollout, spaces_of
 from rlpipe.algorithms.episodes import Episodes
-from rlpipe.algorithms.exploration import Choices, explore
+from rlpipe.algorithms.exploration import Choices, explore, require_no_memory
 from rlpipe.algorithms.policy_mapping import Given, PolicyMapping
 from rlpipe.algorithms.running_statistics import (
     Moments,
@@ -60,6 +60,7 @@ class EnvRunner(Checkpointable):
 
     Raises:
         ConfigError: No environment to step.
+        SpecError: A policy that keeps a memory through an episode.
         SelectionError: The mapping names a policy that is not there.
     """
 
@@ -77,6 +78,8 @@ class EnvRunner(Checkpointable):
         if num_envs < 1:
             raise ConfigError("num_envs", expected="at least 1", found=str(num_envs))
         self.env, self.num_envs, self.index, self.trust = env, num_envs, index, trust
+        for name, each in policies.items():
+            require_no_memory(name, each)
         self.policies = MultiRLModule({name: slim_copy(each, trust=trust) for name, each in policies.items()})
         self.mapping = PolicyMapping.of(policy_mapping_fn, self.policies.keys(), trust=trust)
         self.seed, self.reset_count, self.env_steps, self.episode_count = seed, 0, 0, 0
@@ -213,7 +216,12 @@ class EnvRunner(Checkpointable):
         self._fresh = {name: moments for name, moments in self._fresh.items() if name not in weights}
 
     def add_policy(self, name: str, policy: Policy) -> None:
-        """Take in a copy of what acts in another policy."""
+        """Take in a copy of what acts in another policy.
+
+        Raises:
+            SpecError: It keeps a memory through an episode.
+        """
+        require_no_memory(name, policy)
         self.policies.add_rl_module(name, slim_copy(policy, trust=self.trust))
         if normalisation_of(policy):
             self.observation_counts[name] = 0
