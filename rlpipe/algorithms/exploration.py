@@ -54,8 +54,7 @@ def explore(
     with evaluating(policy.module), torch.inference_mode():
         prepared = graph.prepared(tensors)
         outputs = policy.module.forward_exploration({"obs": prepared})
-        _, decided = decided_by(outputs)
-        decision = _noisy(policy, outputs, decided.to(torch.float32), rng, epsilon)
+        decision = _noisy(policy, outputs, decided_by(outputs).to(torch.float32), rng, epsilon)
         actions: Array = graph.action(decision, NOTHING).cpu().numpy()
     return Choices(prepared, decision, actions)
 

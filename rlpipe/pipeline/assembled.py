@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from rlpipe.algorithms.algorithm_reader import COUNTERS, LEARNER
@@ -11,12 +11,13 @@ from rlpipe.checkpoint.place import Place, place_of
 from rlpipe.checkpoint.reader import read_checkpoint
 from rlpipe.errors import ConfigError, IntegrityError, SpecError
 from rlpipe.importers.importer import ImportReport
+from rlpipe.pipeline.attached import left_behind
 from rlpipe.pipeline.choose import chosen_ids, entry_selection
 from rlpipe.pipeline.learners import is_current, learner_directory
 from rlpipe.pipeline.lift import LEARNER_CLASS, POLICIES, Kind, algorithm_of, container_of, lift, policies_of
 from rlpipe.pipeline.locate import CHECKPOINT, locate_path
 from rlpipe.pipeline.reports import SourceFacts
-from rlpipe.pipeline.settings import ASSEMBLE, RunSettings, SelectSettings, SourceSettings
+from rlpipe.pipeline.settings import ASSEMBLE, CheckpointSettings, RunSettings, SelectSettings, SourceSettings
 from rlpipe.pipeline.sources import Arrays, CheckpointSource, Source, source_at
 from rlpipe.snapshot.ids import validate_ids
 from rlpipe.snapshot.selection import Selection, select
@@ -34,12 +35,14 @@ class AssembledSource:
         with_learner: "copy" takes along what trains each of them, "leave" does not.
         seed: Of the random number generators that a new learner starts from.
         trust: Patterns of class paths that may be imported, to find out what a bare module puts out.
+        checkpoint: How what is read will be written.
     """
 
     paths: Mapping[str, str]
     with_learner: str = "leave"
     seed: int = 0
     trust: tuple[str, ...] = ()
+    checkpoint: CheckpointSettings = field(default_factory=CheckpointSettings)
     kind: Kind = "algorithm"
 
     @property
@@ -50,7 +53,11 @@ class AssembledSource:
     @property
     def notes(self) -> tuple[str, ...]:
         """Those of every source, and what training is left."""
-        notes = [f"{name}: {note}" for name, source in self._sources.items() for note in source.notes]
+        notes = [
+            f"{name}: {note}"
+            for name, source in self._sources.items()
+            for note in (*source.notes, *left_behind(source, source.ids(), self.checkpoint))
+        ]
         if self.with_learner == "leave" and (
             left := [name for name in self.paths if self._trained_in(name) is not None]
         ):
@@ -155,7 +162,11 @@ def assembled_source(settings: RunSettings) -> AssembledSource:
             fix=f"write 'source.policies={{p0: {source.path}}}'",
         )
     return AssembledSource(
-        paths=source.policies, with_learner=source.learner, seed=settings.algorithm.seed, trust=settings.trust
+        paths=source.policies,
+        with_learner=source.learner,
+        seed=settings.algorithm.seed,
+        trust=settings.trust,
+        checkpoint=settings.checkpoint,
     )
 
 

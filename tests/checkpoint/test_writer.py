@@ -197,6 +197,7 @@ class TestWhatIsThereAlready:
         assert verify_checkpoint(path).notes
         (path / "policies" / "manifest.json").write_text("{}")
         write_checkpoint(policy(7), path / "policies" / "p1", if_exists="replace")
+
     def test_another_programs_manifest_is_none(self, tmp_path: Path) -> None:
         (tmp_path / "app").mkdir()
         (tmp_path / "app" / "manifest.json").write_text('{"name": "a web app"}')

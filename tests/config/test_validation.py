@@ -100,6 +100,8 @@ def test_what_is_wrong_about_series_is_told(override: str, text: str, read: Any)
         read("task=save", override)
     assert override.partition("=")[0] in str(caught.value)
     assert text in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "overrides",
     [
@@ -110,7 +112,9 @@ def test_what_is_wrong_about_series_is_told(override: str, text: str, read: Any)
 def test_agents_of_policies_arrive(overrides: tuple[str, ...], read: Any) -> None:
     assert read("source=rllib", *overrides).source.hints == {"filter_agent": {"p1": "left", "p2": "right"}}
     assert read().source.hints == {}
-    assert read("++source.filter_agent.p1=0", "++source.filter_agent.p2=null").source.hints == {"filter_agent": {"p1": "0"}}
+    assert read("++source.filter_agent.p1=0", "++source.filter_agent.p2=null").source.hints == {
+        "filter_agent": {"p1": "0"}
+    }
 
 
 @pytest.mark.parametrize("value", ["0.5", "true", "[left]", '""'])

@@ -125,7 +125,9 @@ def test_a_model_file_is_fetched(store: Store, run_task: Runner) -> None:
 def test_what_is_none_of_it_is_told(store: Store, artifacts: Path, run_task: Runner) -> None:
     with pytest.raises(CheckpointNotFoundError, match=r"did you mean .*run"):
         run_task("info", source=source(store, "rnu"))
-    with pytest.raises(CheckpointNotFoundError, match=r"source\.which=latest, or name one of the checkpoints in it: .*run/a"):
+    with pytest.raises(
+        CheckpointNotFoundError, match=r"source\.which=latest, or name one of the checkpoints in it: .*run/a"
+    ):
         run_task("info", source=source(store, "run"))
     store.files.pipe_file(store.path("other", "notes.txt"), b"")
     with pytest.raises(CheckpointNotFoundError, match=r"notes\.txt"):

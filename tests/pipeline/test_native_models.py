@@ -47,9 +47,13 @@ def test_they_lie_in_the_policys_directory_and_act_as_it_does(saved: Path) -> No
 
 def test_they_are_checked_with_the_checkpoint_and_change_nothing_of_what_it_is(saved: Path, tmp_path: Path) -> None:
     assert rlpipe.verify(saved).ok
-    plain = rlpipe.save(saved, tmp_path / "plain")
+    plain = rlpipe.save(saved, tmp_path / "plain", policy_ids=["p0"])
+    (note,) = [text for text in plain.warnings if "stays behind" in text]
+    assert note.startswith("p0: ")
+    assert "model/numpy/policy.npz" in note or "more" in note
     assert not (tmp_path / "plain/policies/p0/model").exists()
     again = rlpipe.save(tmp_path / "plain", tmp_path / "again", native_models=["numpy"])
+    assert not [text for text in (*again.warnings,) if "stays behind" in text]
     assert again.checkpoint.content_hash == plain.checkpoint.content_hash
     shutil.copytree(saved, tmp_path / "damaged")
     file = tmp_path / "damaged/policies/p0/model/numpy/policy.npz"

@@ -10,10 +10,12 @@ from rich.console import RenderableType
 
 from rlpipe.pipeline import tables
 from rlpipe.pipeline.assembled import assembled_source
+from rlpipe.pipeline.attached import left_behind
 from rlpipe.pipeline.built import BUILT, built_source
 from rlpipe.pipeline.choose import completed, renamed
 from rlpipe.pipeline.environment import with_env
 from rlpipe.pipeline.inspect import warnings_of
+from rlpipe.pipeline.lift import policies_of
 from rlpipe.pipeline.progress import Progress
 from rlpipe.pipeline.reports import Report
 from rlpipe.pipeline.settings import ASSEMBLE, RunSettings
@@ -64,7 +66,10 @@ def run(settings: RunSettings, *, progress: Progress) -> SaveReport:
     return SaveReport(
         source=source.facts,
         notes=(*source.report.confirmed, *checkpoint.notes),
-        warnings=(*source.notes, *notes, *warnings_of(checkpoint.components), *checkpoint.warnings),
+        warnings=(
+            *(*source.notes, *notes, *left_behind(source, policies_of(chosen), settings.checkpoint)),
+            *(*warnings_of(checkpoint.components), *checkpoint.warnings),
+        ),
         checkpoint=checkpoint,
         skipped=source.report.skipped,
     )

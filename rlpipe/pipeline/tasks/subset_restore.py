@@ -10,6 +10,7 @@ from rich.console import RenderableType
 
 from rlpipe.checkpoint.fit import require_whole_ties
 from rlpipe.pipeline import tables
+from rlpipe.pipeline.attached import left_behind
 from rlpipe.pipeline.built import built_source
 from rlpipe.pipeline.choose import renamed
 from rlpipe.pipeline.environment import with_policies
@@ -120,7 +121,8 @@ def run(settings: RunSettings, *, progress: Progress) -> SubsetRestoreReport:
     del progress
     source = open_source(settings, given=settings.source.path)
     base_source = _base(settings)
-    patch = renamed(read_tree(source, settings.select, trust=settings.trust), settings.rename)
+    chosen = read_tree(source, settings.select, trust=settings.trust)
+    patch = renamed(chosen, settings.rename)
     base = read_tree(base_source, SelectSettings(), trust=settings.trust)
     patch = _policies_only(_able_to_stand(patch, base, settings.select), base)
     if settings.select.ties == "keep":
@@ -137,7 +139,8 @@ def run(settings: RunSettings, *, progress: Progress) -> SubsetRestoreReport:
         source=source.facts,
         notes=(*source.report.confirmed, *notes, *checkpoint.notes),
         warnings=(
-            *(*source.notes, *base_source.notes),
+            *(*source.notes, *left_behind(source, policies_of(chosen), settings.checkpoint)),
+            *(*base_source.notes, *left_behind(base_source, policies_of(base), settings.checkpoint)),
             *(*warnings_of(checkpoint.components), *checkpoint.warnings),
         ),
         base=base_source.facts,
