@@ -335,3 +335,20 @@ def test_meta_reads_no_array(tmp_path: Path) -> None:
     assert all(
         tensor.is_meta for tensor in Learner.from_checkpoint(path, device="meta", trust=TRUST)["p0"].named.values()
     )
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("name", ["adam", "adamw_fused", "sgd_momentum"])
+def test_state_lies_on_the_device_of_its_parameter(tmp_path: Path, name: str) -> None:
+    made = learner(how(name))
+    step(made, 0, 2)
+    restored = Learner.from_checkpoint(made.save_to_path(tmp_path / "a"), device="cuda", trust=TRUST)
+    for state in restored["p0"].optimizer.state.values():
+        assert {key: value.device.type for key, value in state.items() if value.ndim} == {
+            key: "cuda" for key, value in state.items() if value.ndim
+        }
+    step(restored, 2, 2)
+    path = restored.save_to_path(tmp_path / "b")
+    back = Learner.from_checkpoint(path, trust=TRUST)
+    assert equal(back["p0"].get_state(), restored["p0"].get_state())
+    step(back, 4, 1)
