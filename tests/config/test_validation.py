@@ -110,7 +110,8 @@ def test_what_is_wrong_about_series_is_told(override: str, text: str, read: Any)
     ],
 )
 def test_agents_of_policies_arrive(overrides: tuple[str, ...], read: Any) -> None:
-    assert read("source=rllib", *overrides).source.hints == {"filter_agent": {"p1": "left", "p2": "right"}}
+    numbered = read("++source.filter_agent.p1=0", "++source.filter_agent.p2=null")
+    assert numbered.source.hints == {"filter_agent": {"p1": "0"}}
     assert read().source.hints == {}
     assert read("++source.filter_agent.p1=0", "++source.filter_agent.p2=null").source.hints == {
         "filter_agent": {"p1": "0"}
