@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
+from itertools import chain
 from threading import Lock, Thread
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -124,10 +125,7 @@ def bytes_of(raw: Array) -> memoryview:
 
 
 def _interleaved(layout: Layout, raws: Mapping[str, Array]) -> Iterator[Any]:
-    yield layout.frame[0]
-    for key, after in zip(layout.order, layout.frame[1:], strict=True):
-        yield raws[key]
-        yield after
+    return chain(layout.frame[:1], *zip([raws[key] for key in layout.order], layout.frame[1:], strict=True))
 
 
 def _write_large(descriptor: int, layout: Layout, raws: Mapping[str, Array], durability: Durability) -> dict[str, str]:

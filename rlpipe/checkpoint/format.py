@@ -18,9 +18,10 @@ in ASCII with a field a line, in this order:
     inference_hash    the same over what acts
     manifest_hash     SHA-256 over the text before this field
 
-Keys are names joined with "/", percent-escaped. Typed JSON is described in `rlpipe.snapshot.skeleton`. Arrays lie in
-the file in C order and little endian, at multiples of 64 bytes; two with one offset are one. bfloat16 and float8 are
-stored as unsigned integers of their size. Hashes are in lower-case hex.
+Objects and lists of metadata, provenance, config and options are at most 64 deep, as states are. Keys are names joined
+with "/", percent-escaped. Typed JSON is described in `rlpipe.snapshot.skeleton`. Arrays lie in the file in C order and
+little endian, at multiples of 64 bytes; two with one offset are one. bfloat16 and float8 are stored as unsigned
+integers of their size. Hashes are in lower-case hex.
 
 Any change to this is a new version. What every version keeps: the name of the file, `format` and `version` as the first
 two fields, `manifest_hash` as the last line but one, and that its SHA-256 is over the text before, with line endings of

@@ -11,6 +11,7 @@ from rlpipe.checkpoint.attachments import Attachment
 from rlpipe.checkpoint.component import Component, open_tree, unlisted
 from rlpipe.checkpoint.manifest import Manifest
 from rlpipe.checkpoint.steady import steadily
+from rlpipe.errors import listed
 from rlpipe.snapshot.identity import FINGERPRINT_DIGITS
 from rlpipe.snapshot.skeleton import Json
 from rlpipe.snapshot.snapshot import Role
@@ -112,6 +113,15 @@ def inspect_checkpoint(path: str | os.PathLike[str]) -> ComponentInfo:
         IntegrityError: A component is missing, or is not the one that its parent lists.
     """
     return steadily(Path(path), lambda directory: _info(open_tree(directory)))
+
+
+def attachment_notes(info: ComponentInfo) -> tuple[str, ...]:
+    """What a checkpoint that is written from this one lacks, a sentence for each component: see `write_checkpoint`."""
+    return tuple(
+        f"{each.path or 'the root'}: what is attached stays behind: {listed(each.attachments)}"
+        for each in info.walk()
+        if each.attachments
+    )
 
 
 def _info(component: Component) -> ComponentInfo:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import NoReturn, cast
 
@@ -57,7 +57,8 @@ def parse_manifest(text: str, file: str, *, migrations: Mapping[int, Migration] 
         members = _members(text, strict)
         if broken or members["version"] == VERSION:
             _explain(members, strict, broken)
-        return _of_older(members, migrations, strict), text[-68:-4]
+        with strict.reading():
+            return _of_older(members, migrations, strict), text[-68:-4]
     if found := excess_of(text):
         strict.fail("", "fewer values", found=found)
     with strict.reading():
@@ -126,7 +127,7 @@ def _manifest(values: list[Json], strict: Strict) -> Manifest:
         digests=_digests(hashes, table, strict),
         children=inside,
         ties=tuple(_tie(tie, f"ties.{index}", inside, strict) for index, tie in enumerate(strict.items(ties, "ties"))),
-        metadata=strict.mapping(metadata, "metadata"),
+        metadata=strict.plain(metadata, "metadata"),
         content_hash=strict.digest(content, "content_hash", _SHA256),
         inference_hash=strict.digest(inference, "inference_hash", _SHA256),
         origin=None if origin is None else _origin(origin, strict),
@@ -138,8 +139,8 @@ def _spec(value: Json, strict: Strict) -> Spec:
     class_path, config, options = strict.fields(value, "spec", ("class", "config", "options"))
     return Spec(
         name_of_today(strict.text(class_path, "spec.class")),
-        with_names_of_today(strict.mapping(config, "spec.config")),
-        strict.mapping(options, "spec.options"),
+        with_names_of_today(strict.plain(config, "spec.config")),
+        strict.plain(options, "spec.options"),
     )
 
 
@@ -182,7 +183,7 @@ def _require_typed(key: str, json: Json, rest: dict[str, object], strict: Strict
 def _digests(value: Json, table: Table, strict: Strict) -> dict[str, str]:
     """Array key -> digest."""
     hashes = strict.items(value, "xxh3", count=len(table.extents))
-    if not _are_digests(hashes):
+    if not _are_digests(hashes, DIGEST_DIGITS):
         for index, each in enumerate(hashes):
             strict.digest(each, f"xxh3.{index}", DIGEST_DIGITS)
     digests = dict(zip(table.extents, hashes, strict=True))
@@ -192,10 +193,10 @@ def _digests(value: Json, table: Table, strict: Strict) -> dict[str, str]:
     return digests
 
 
-def _are_digests(hashes: list[Json]) -> bool:
+def _are_digests(hashes: Collection[Json], digits: int) -> bool:
     """Whether all are digests, asked of all at once."""
     try:
-        return {*map(len, hashes)} <= {DIGEST_DIGITS} and _HEX.fullmatch("".join(hashes)) is not None
+        return {*map(len, hashes)} <= {digits} and _HEX.fullmatch("".join(hashes)) is not None
     except TypeError:
         return False
 
@@ -206,7 +207,10 @@ def _children(value: Json, strict: Strict) -> dict[str, str]:
         validate_ids(members, kind="component")
     except IdError as error:
         strict.fail("children", "names that can stand side by side as directories", found=error.found)
-    return {name: strict.digest(digest, f"children.{name}", _SHA256) for name, digest in members.items()}
+    if not _are_digests(members.values(), _SHA256):
+        for name, digest in members.items():
+            strict.digest(digest, f"children.{name}", _SHA256)
+    return members
 
 
 def _tie(value: Json, place: str, children: Mapping[str, str], strict: Strict) -> tuple[TieMember, ...]:
@@ -228,4 +232,4 @@ def _origin(value: Json, strict: Strict) -> Origin:
     created, provenance = strict.fields(value, "origin", ("created", "provenance"))
     if not _TIME.fullmatch(strict.text(created, "origin.created")):
         strict.fail("origin.created", "a time in UTC, such as 2026-01-31T12:00:00.123456Z", value=created)
-    return Origin(created, strict.mapping(provenance, "origin.provenance"))
+    return Origin(created, strict.plain(provenance, "origin.provenance"))

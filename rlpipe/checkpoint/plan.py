@@ -70,9 +70,13 @@ def _parts(part: Snapshot, path: str) -> Parts:
     except UnsupportedStateError as error:
         raise UnsupportedStateError(f"the state of {where} cannot be read back", found=str(error)) from error
     for key, array in parts.arrays.items():
-        if not isinstance(array, np.ndarray) or isinstance(array, np.ma.MaskedArray):
+        if type(array) is not np.ndarray and not _is_plain(array):
             raise not_read(below(path, key)) if isinstance(array, ArrayInfo) else _no_array(below(path, key), array)
     return parts
+
+
+def _is_plain(array: object) -> bool:
+    return isinstance(array, np.ndarray) and not isinstance(array, np.ma.MaskedArray)
 
 
 def _require_names(part: Snapshot, where: str) -> None:

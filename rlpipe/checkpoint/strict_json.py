@@ -15,6 +15,7 @@ from math import isfinite
 from typing import Any, NoReturn, TypeAlias
 
 from rlpipe.errors import ManifestError, RlpipeError, listed
+from rlpipe.snapshot.skeleton import MAX_DEPTH
 from rlpipe.snapshot.spec import canonical_json
 
 Json: TypeAlias = Any
@@ -64,6 +65,18 @@ class Strict:
         """An object with any names."""
         if type(value) is not dict:
             self.fail(place, "an object", value=value)
+        return value
+
+    def plain(self, value: Json, place: str) -> dict[str, Json]:
+        """An object with any names and any JSON in it, but not so deep that some program could not follow."""
+        level: list[Json] = [self.mapping(value, place)]
+        depth = 0
+        while level:
+            depth += 1
+            if depth > MAX_DEPTH:
+                self.fail(place, f"at most {MAX_DEPTH} levels", found="more")
+            inside = [item for each in level for item in (each.values() if type(each) is dict else each)]
+            level = [item for item in inside if type(item) is dict or type(item) is list]
         return value
 
     def items(self, value: Json, place: str, *, count: int | None = None) -> list[Json]:
@@ -175,4 +188,5 @@ def plain_text(value: Mapping[str, Json], what: str) -> str:
         Strict(what).fail("", "plain JSON", found=str(error))
     if not is_same:
         Strict(what).fail("", "plain JSON: lists and dicts with str names", found="tuples or other names")
+    Strict(what).plain(value, "")
     return text

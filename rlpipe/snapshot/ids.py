@@ -103,8 +103,7 @@ def _path_problems(path: str) -> Iterator[str]:
 
 def _path_clashes(paths: Iterable[str]) -> list[str]:
     """Paths that are one where case does not matter, and files that would have to be directories too."""
-    folded = [unicodedata.normalize("NFC", path.casefold()) for path in paths]
-    files = set(folded)
+    files = set(map(_folded, paths))
     above = {path[: match.start()] for path in files for match in re.finditer("/", path)}
     return [f"{path!r} twice" for path in sorted(files & above)] + _clashes(paths)
 
@@ -137,6 +136,12 @@ def _allowed(char: str) -> bool:
     return category[0] == "L" or category == "Nd" or char in _PUNCTUATION
 
 
+def _folded(value: str) -> str:
+    """What two names have in common where case does not matter."""
+    folded = value.casefold()
+    return folded if folded.isascii() else unicodedata.normalize("NFC", folded)
+
+
 def _fix(value: object) -> str:
     """A close id that is right, if there is one."""
     if not isinstance(value, str):
@@ -146,8 +151,10 @@ def _fix(value: object) -> str:
 
 
 def _clashes(values: Iterable[str]) -> list[str]:
+    named = [(value, _folded(value)) for value in values]
+    if len({folded for _, folded in named}) == len(named):
+        return []
     groups: dict[str, list[str]] = {}
-    for value in values:
-        folded = value.casefold()
-        groups.setdefault(folded if folded.isascii() else unicodedata.normalize("NFC", folded), []).append(value)
+    for value, folded in named:
+        groups.setdefault(folded, []).append(value)
     return [f"{' and '.join(map(repr, group))} are one name" for group in groups.values() if len(group) > 1]

@@ -12,6 +12,9 @@ from rlpipe.snapshot.snapshot import ROLES, Role, Snapshot, below, entry_of, tie
 from rlpipe.snapshot.spec import Spec
 from rlpipe.snapshot.state import arrays, entries, from_entries
 
+_WILD = frozenset("*?[")
+"""What makes a pattern more than a name."""
+
 
 @dataclass(frozen=True)
 class Selection:
@@ -36,9 +39,9 @@ class Selection:
 
     def passes_through(self, path: str) -> bool:
         """Whether a component at or below this path could be selected."""
-        if self.components is None or not path or self.takes_component(path):
+        if self.components is None or not path:
             return True
-        return any(_could_start(pattern, path) for pattern in self.components)
+        return any(matches(path, pattern) or _could_start(pattern, path) for pattern in self.components)
 
     def takes_entry(self, key: str, role: Role) -> bool:
         """Whether an entry of a selected component is selected."""
@@ -54,11 +57,15 @@ def matches(path: str, pattern: str) -> bool:
     """Whether the path, or something above it, is what the pattern names."""
     if path == pattern or path.startswith(pattern + "/"):
         return True
+    if _WILD.isdisjoint(pattern):
+        return False
     names = path.split("/")
     return any(fnmatchcase("/".join(names[:depth]), pattern) for depth in range(len(names), 0, -1))
 
 
 def _could_start(pattern: str, path: str) -> bool:
+    if _WILD.isdisjoint(pattern):
+        return pattern.startswith(path + "/")
     heads = pattern.split("/")
     names = path.split("/")
     return len(names) < len(heads) and all(map(fnmatchcase, names, heads))

@@ -47,7 +47,7 @@ def test_it_names_the_components_and_what_they_are(info: Run) -> None:
     )
     assert [word for word in wanted if word not in info.out] == []
     assert [word for word in ("argmax", "unscale") if word not in info.out] == [], "the stages"
-    assert re.search(r"format\D{0,20}\b0\b", info.out, re.IGNORECASE | re.DOTALL)
+    assert re.search(r"format\D{0,20}\b1\b", info.out, re.IGNORECASE | re.DOTALL)
     assert "stable_baselines3" in info.out.lower().replace("-", "_"), "where it came from"
     assert len(set(re.findall(FINGERPRINT, info.out))) >= 3
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import statistics
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -147,9 +149,29 @@ def peak_memory(root: Path) -> str:
     return run.stdout.rstrip("; ")
 
 
+def whole_processes(root: Path) -> str:
+    """Seconds of whole processes, medians of five: what a person waits for. Nothing and torch are for comparison."""
+    programs = {
+        "nothing": ("-c", ""),
+        "import rlpipe": ("-c", "import rlpipe"),
+        "task=info": ("-m", "rlpipe", "task=info"),
+        "task=restore": ("-m", "rlpipe", "task=restore"),
+        "import torch": ("-c", "import torch"),
+    }
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    seconds: dict[str, list[float]] = {name: [] for name in programs}
+    for _ in range(5):
+        for name, arguments in programs.items():
+            start = time.perf_counter()
+            subprocess.run([sys.executable, *arguments], cwd=root, env=environment, capture_output=True, check=True)
+            seconds[name].append(time.perf_counter() - start)
+    return "; ".join(f"{name} {statistics.median(found):.2f} s" for name, found in seconds.items())
+
+
 COUNTS: dict[str, Callable[[Path], str]] = {
     "b_bytes_of_one": bytes_of_one,
     "b_links_of_199": links_of_199,
     "fsyncs": fsyncs,
     "c_peak_memory": peak_memory,
+    "whole_processes": whole_processes,
 }

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import h5py
@@ -59,10 +60,13 @@ class Case:
 
 
 def measure(case: Case, rounds: int) -> dict[str, list[float]]:
-    """Seconds of each work, all of them once a round, after a warm-up."""
+    """Seconds of each work, all of them once a round, after a warm-up.
+
+    Each round has an order of its own: what comes after a work that fills the caches of the processor pays for it.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in case.works}
     for turn in range(rounds + 1):
-        for name, work in case.works.items():
+        for name, work in Random(turn).sample([*case.works.items()], len(case.works)):
             case.between()
             gc.collect()
             gc.disable()

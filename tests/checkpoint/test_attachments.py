@@ -12,7 +12,7 @@ import xxhash
 
 from rlpipe.checkpoint.attachments import files_in
 from rlpipe.checkpoint.authenticity import sha256_of
-from rlpipe.checkpoint.inspect import inspect_checkpoint
+from rlpipe.checkpoint.inspect import attachment_notes, inspect_checkpoint
 from rlpipe.checkpoint.reader import find_attachment, find_component, read_checkpoint
 from rlpipe.checkpoint.verify import verify_checkpoint
 from rlpipe.checkpoint.writer import write_checkpoint
@@ -91,6 +91,9 @@ def test_a_component_that_is_copied_away_keeps_them(path: Path, tmp_path: Path) 
 def test_what_is_written_again_lacks_them(path: Path, tmp_path: Path) -> None:
     again = write_checkpoint(read_checkpoint(path), tmp_path / "again", backend="pickle")
     assert not list(again.rglob("model"))
+    (note,) = attachment_notes(inspect_checkpoint(path))
+    assert note.startswith("policies/p1: what is attached stays behind: model/c/sub/")
+    assert attachment_notes(inspect_checkpoint(again)) == ()
     write_checkpoint(tree(2), path, if_exists="replace")
     assert not list(path.rglob("model"))
     assert verify_checkpoint(path).ok

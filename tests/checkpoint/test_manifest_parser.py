@@ -233,6 +233,16 @@ def test_endless_nesting_ends(texts: dict[str, str]) -> None:
         parse_manifest(seal(nested.partition(',\n"manifest_hash"')[0])[0], FILE)
 
 
+@pytest.mark.parametrize("place", [("metadata",), ("spec", "config"), ("spec", "options"), ("origin", "provenance")])
+def test_depth_has_a_limit_that_no_python_moves(texts: dict[str, str], place: tuple[str, ...]) -> None:
+    value: Any = {}
+    for depth in range(2, 65):
+        value = {"a": value} if depth % 2 else {"a": [], "b": value}
+    parse_manifest(changed(texts["policy"], *place, value=value), FILE)
+    with pytest.raises(ManifestError, match=r"at most 64 levels"):
+        parse_manifest(changed(texts["policy"], *place, value={"a": value}), FILE)
+
+
 def test_a_field_cannot_end_early_and_bring_another_one(texts: dict[str, str]) -> None:
     for before, after in (
         ('"metadata":{}', '"metadata":{},"more":1'),

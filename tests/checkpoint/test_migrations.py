@@ -136,6 +136,17 @@ def test_what_a_migration_gives_is_believed_no_more_than_any_manifest(text: str,
         parse_manifest(old, FILE)
 
 
+@pytest.mark.parametrize("depth", [50, 200, 900, 5000])
+def test_endless_nesting_in_an_older_one(text: str, depth: int) -> None:
+    fields = as_version_0(fields_of(text))
+    for name in ("file", "spec", "ties", "entries"):
+        nested = "[" * depth + "]" * depth
+        value = f'{{"arrays":[{nested}]}}' if name == "file" else f'{{"a":{nested}}}'
+        body = sealed(fields | {name: "PLACE"}).partition(',\n"manifest_hash":')[0].replace('"PLACE"', value)
+        with pytest.raises(ManifestError, match=FILE):
+            parse_manifest(seal(body)[0], FILE)
+
+
 @pytest.mark.parametrize("change", [{"file": None}, {"file": {"arrays": {"a": 1}}}, {"entries": 3}, {"file": "x"}])
 def test_a_migration_that_meets_what_its_version_never_said(text: str, change: Fields) -> None:
     old = sealed(as_made_up(fields_of(text)) | change)
