@@ -118,6 +118,7 @@ class Branches(nn.Module):
         both = torch.cat([pixels, vector.to(torch.float32).clamp(-5, 5)], dim=1)
         (hidden,) = (state.transpose(0, 1).contiguous() for state in forget(start, hidden))
         out, hidden = self.gru(torch.relu(self.first(both))[:, None], hidden)
+        mask = mask | ~mask.any(dim=1, keepdim=True)
         scores = torch.where(mask, self.choose(out[:, 0]), torch.tensor(float("-inf")))
         return scores.argmax(1) - 1, self.move(out[:, 0]).tanh() * 3, hidden.transpose(0, 1), self.judge(out[:, 0])
 
@@ -163,6 +164,7 @@ class Picks(nn.Module):
 
     def forward(self, obs: Tensor, mask: Tensor, noise: Tensor) -> tuple[Tensor, ...]:
         logits = self.net(obs.clamp(-5, 5))
+        mask = mask | ~mask.any(dim=1, keepdim=True)
         allowed = logits[:, :3].masked_fill(~mask, -torch.inf)
         choice = (allowed - torch.log(-torch.log(noise[:, :3]))).argmax(dim=1)
         return choice, (noise[:, 3:] < logits[:, 3:].sigmoid()).to(torch.int8), logits
