@@ -316,7 +316,8 @@ def test_an_interrupted_run_leaves_a_result(tmp_path: Path) -> None:
         time.sleep(1)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
-    assert process.returncode == 130
+    # CPython ends itself by the signal where the interrupt has passed an exec, as of a dataclass; shells say 130 to both.
+    assert process.returncode in (130, -signal.SIGINT)
     assert err.strip() == "interrupted"
     (path,) = tmp_path.glob("outputs/**/result.json")
     assert json.loads(path.read_text())["error"]["type"] == "KeyboardInterrupt"
