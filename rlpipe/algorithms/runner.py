@@ -9,10 +9,11 @@ from typing import Any, Self
 import numpy as np
 import torch
 
+from rlpipe.algorithms.actor import Actor
 from rlpipe.algorithms.collected import Collected, Samples
 from rlpipe.algorithms.env_runner import EnvSpaces, Episode, make_env, require_fit, rollout, spaces_of
 from rlpipe.algorithms.episodes import Episodes
-from rlpipe.algorithms.exploration import Choices, explore, require_no_memory
+from rlpipe.algorithms.exploration import Choices
 from rlpipe.algorithms.policy_mapping import Given, PolicyMapping
 from rlpipe.algorithms.running_statistics import (
     Moments,
@@ -28,8 +29,7 @@ from rlpipe.checkpoint.classes import class_path_of
 from rlpipe.checkpoint.restorable import Restorable
 from rlpipe.errors import ConfigError, SpecError
 from rlpipe.modules.multi_rl_module import MultiRLModule
-from rlpipe.modules.torch.probing import place_of
-from rlpipe.policies.observations import read_observations
+from rlpipe.policies.player import Player
 from rlpipe.policies.policy import Policy
 from rlpipe.policies.policy_tree import CONTAINER
 from rlpipe.snapshot.snapshot import Role
@@ -60,7 +60,6 @@ class EnvRunner(Checkpointable):
 
     Raises:
         ConfigError: No environment to step.
-        SpecError: A policy that keeps a memory through an episode.
         SelectionError: The mapping names a policy that is not there.
     """
 
@@ -78,14 +77,13 @@ class EnvRunner(Checkpointable):
         if num_envs < 1:
             raise ConfigError("num_envs", expected="at least 1", found=str(num_envs))
         self.env, self.num_envs, self.index, self.trust = env, num_envs, index, trust
-        for name, each in policies.items():
-            require_no_memory(name, each)
         self.policies = MultiRLModule({name: slim_copy(each, trust=trust) for name, each in policies.items()})
         self.mapping = PolicyMapping.of(policy_mapping_fn, self.policies.keys(), trust=trust)
         self.seed, self.reset_count, self.env_steps, self.episode_count = seed, 0, 0, 0
         self.observation_counts = {name: 0 for name, each in self.policies.items() if normalisation_of(each)}
         self._fresh: dict[str, Moments] = {}
         self._episodes: Episodes | None = None
+        self._actors: dict[str, Actor] = {}
         self._has_begun = False
 
     def agents(self) -> tuple[str, ...]:
@@ -117,7 +115,7 @@ class EnvRunner(Checkpointable):
         """Let the policies explore for `n` steps, rounded up to whole steps of all environments.
 
         Returns:
-            Policy id -> what its agents met and did; observations are as the module takes them.
+            Policy id -> what its agents met and did, see `Samples`; observations are as the module takes them.
 
         Raises:
             ConfigError: `n` is less than 1, or there is no such environment.
@@ -127,37 +125,45 @@ class EnvRunner(Checkpointable):
             raise ConfigError("sample(n)", expected="n of at least 1", found=str(n))
         if not self._has_begun:
             self.reset()
-        collected = {name: Collected(self.policies[name]) for name in sorted({*map(self.policy_of, self.agents())})}
+        rows = self._rows()
+        collected = {name: Collected(self.policies[name]) for name in rows}
         for _ in range(ceil(n / self.num_envs)):
-            self._step(collected)
+            self._step(collected, rows)
         for name, each in collected.items():
             self._learn_statistics(name, each.rows())
         return {name: each.arrays() for name, each in collected.items()}
 
-    def _step(self, collected: Mapping[str, Collected]) -> None:
-        episodes = self._running()
+    def _rows(self) -> dict[str, list[int]]:
+        """Policy id -> the environments in which it acts, sorted."""
         agents = list(enumerate(map(self.policy_of, self.agents())))
-        rows = {name: [index for index, acting in agents if acting == name] for name in collected}
-        chosen = {name: self._choose(name, mine, collected[name]) for name, mine in rows.items()}
+        return {
+            name: [index for index, acting in agents if acting == name] for name in sorted({name for _, name in agents})
+        }
+
+    def _step(self, collected: Mapping[str, Collected], rows: Mapping[str, list[int]]) -> None:
+        episodes = self._running()
+        given = {name: self._actor(name).given(episodes, mine) for name, mine in rows.items()}
+        chosen = {name: self._choose(name, mine, given[name], collected[name]) for name, mine in rows.items()}
         first = next(iter(chosen.values())).actions
         actions = np.zeros((self.num_envs, *first.shape[1:]), first.dtype)
         for name, mine in rows.items():
             actions[mine] = chosen[name].actions
         outcome = episodes.step(actions)
         for name, mine in rows.items():
-            collected[name].add(chosen[name], self._tensors(name, mine), outcome, mine)
+            after = self._actor(name).given_next(episodes, mine, chosen[name])
+            collected[name].add(chosen[name], given[name], after, outcome, mine)
         self.env_steps += int(outcome.is_step.sum())
         self.episode_count += int((outcome.terminated | outcome.truncated).sum())
 
-    def _choose(self, name: str, rows: list[int], collected: Collected) -> Choices:
-        episodes, tensors = self._running(), self._tensors(name, rows)
-        collected.saw(seen_by_normalisation(self.policies[name], tensors), episodes.is_step[rows])
-        return explore(self.policies[name], tensors, episodes.rng)
+    def _choose(self, name: str, rows: list[int], given: dict[str, torch.Tensor], collected: Collected) -> Choices:
+        episodes = self._running()
+        collected.saw(seen_by_normalisation(self.policies[name], given), episodes.is_step[rows])
+        return self._actor(name).choose(given, rows, episodes)
 
-    def _tensors(self, name: str, rows: list[int]) -> dict[str, torch.Tensor]:
-        policy = self.policies[name]
-        read = read_observations(policy.spec.observation_space, self._running().seen(rows))
-        return {each: torch.from_numpy(array).to(place_of(policy.module)) for each, array in read.arrays.items()}
+    def _actor(self, name: str) -> Actor:
+        if name not in self._actors:
+            self._actors[name] = Actor(self.policies[name], self.num_envs)
+        return self._actors[name]
 
     def _learn_statistics(self, name: str, rows: Array | None) -> None:
         if rows is None or not len(rows):
@@ -200,7 +206,7 @@ class EnvRunner(Checkpointable):
             require_fit(own, found, policy_id=name, env_id=self.env)
             both = EnvSpaces(own.observation, found.action)
             seeds = range(self.seed, self.seed + n)
-            return [rollout(env, both, policy.compute_actions, seed=seed, max_steps=max_steps) for seed in seeds]
+            return [rollout(env, both, Player(policy), seed=seed, max_steps=max_steps) for seed in seeds]
         finally:
             env.close()
 
@@ -216,12 +222,7 @@ class EnvRunner(Checkpointable):
         self._fresh = {name: moments for name, moments in self._fresh.items() if name not in weights}
 
     def add_policy(self, name: str, policy: Policy) -> None:
-        """Take in a copy of what acts in another policy.
-
-        Raises:
-            SpecError: It keeps a memory through an episode.
-        """
-        require_no_memory(name, policy)
+        """Take in a copy of what acts in another policy."""
         self.policies.add_rl_module(name, slim_copy(policy, trust=self.trust))
         if normalisation_of(policy):
             self.observation_counts[name] = 0
@@ -231,12 +232,13 @@ class EnvRunner(Checkpointable):
         self.policies.remove_rl_module(name)
         self.observation_counts.pop(name, None)
         self._fresh.pop(name, None)
+        self._actors.pop(name, None)
 
     def close(self) -> None:
         """Close the environments; the next `sample` makes new ones and begins new episodes."""
         if self._episodes is not None:
             self._episodes.close()
-        self._episodes, self._has_begun = None, False
+        self._episodes, self._has_begun, self._actors = None, False, {}
 
     def _running(self) -> Episodes:
         if self._episodes is None:
@@ -297,6 +299,6 @@ class EnvRunner(Checkpointable):
         return made
 
     def _hold(self, policies: MultiRLModule, mapping: Given) -> None:
-        self.policies = policies
+        self.policies, self._actors = policies, {}
         self.mapping = PolicyMapping.of(mapping, policies.keys(), trust=self.trust)
         self.observation_counts = {name: 0 for name, each in policies.items() if normalisation_of(each)}
