@@ -7,18 +7,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
+from rlpipe.algorithms.algorithm_building import RUNNERS, algorithm_at, algorithm_of_children
 from rlpipe.algorithms.algorithm_parts import Parts, required
 from rlpipe.algorithms.algorithm_reader import (
-    COUNTERS,
-    EVALUATION,
-    LEARNER,
     MAPPING,
-    RUNNER,
-    chosen_ids,
-    read_algorithm,
 )
 from rlpipe.algorithms.changes import Changes
-from rlpipe.algorithms.collected import Samples, counted
+from rlpipe.algorithms.collected import Samples
 from rlpipe.algorithms.env_runner import Episode
 from rlpipe.algorithms.learner import Learner
 from rlpipe.algorithms.part_restore import restore_part
@@ -26,25 +21,20 @@ from rlpipe.algorithms.policy_mapping import Given, PolicyMapping
 from rlpipe.algorithms.runner import EnvRunner
 from rlpipe.algorithms.runner_group import RunnerGroup
 from rlpipe.algorithms.training_spec import TrainingSpec
-from rlpipe.algorithms.weights import Transfer, completed, reduced
+from rlpipe.algorithms.weights import Transfer, completed, weights_of
 from rlpipe.checkpoint.checkpointable import Checkpointable
-from rlpipe.checkpoint.classes import class_path_of, resolve_class
-from rlpipe.checkpoint.place import Place
-from rlpipe.checkpoint.reader import When, read_manifest
+from rlpipe.checkpoint.classes import class_path_of
 from rlpipe.checkpoint.restorable import Restorable
-from rlpipe.checkpoint.restore import RestoreReport, build
-from rlpipe.checkpoint.steady import steadily
+from rlpipe.checkpoint.restore import RestoreReport
 from rlpipe.modules.multi_rl_module import MultiRLModule
 from rlpipe.modules.torch.tying import tie
 from rlpipe.policies.policy import Policy
 from rlpipe.policies.policy_spec import PolicySpec
-from rlpipe.policies.policy_tree import CONTAINER, build_policies, read_policies
+from rlpipe.policies.policy_tree import CONTAINER
 from rlpipe.snapshot.reshape import OnShape
 from rlpipe.snapshot.snapshot import Role
 from rlpipe.snapshot.spec import Spec
 from rlpipe.snapshot.state import State
-
-_RUNNERS = "num_env_runners"
 
 
 class Algorithm(Checkpointable):
@@ -83,8 +73,6 @@ class Algorithm(Checkpointable):
             None if env_runner is None else RunnerGroup(env_runner, num_env_runners),
             None if evaluation_runner is None else RunnerGroup(evaluation_runner),
         )
-        self.counters = dict.fromkeys(COUNTERS, 0)
-        self.mapping: PolicyMapping | None = None
         if policy_mapping_fn is not None:
             self.set_policy_mapping(policy_mapping_fn)
 
@@ -92,6 +80,16 @@ class Algorithm(Checkpointable):
     def policies(self) -> MultiRLModule:
         """The container of policies."""
         return self.parts.policies
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Steps, episodes and updates so far."""
+        return self.parts.counters
+
+    @property
+    def mapping(self) -> PolicyMapping | None:
+        """Which policy acts for which agent; None where that is left to the runner."""
+        return self.parts.mapping
 
     @property
     def learner(self) -> Learner | None:
@@ -123,8 +121,7 @@ class Algorithm(Checkpointable):
         Raises:
             SelectionError: It names a policy that is not there.
         """
-        self.mapping = PolicyMapping.of(policy_mapping_fn, self.policies.keys(), trust=trust)
-        self.parts.set_mapping(self.mapping)
+        self.parts.set_mapping(PolicyMapping.of(policy_mapping_fn, self.policies.keys(), trust=trust))
 
     def sample(self, n: int) -> Samples:
         """Let the policies explore for `n` steps; see `EnvRunner.sample`. Statistics reach all who use them.
@@ -132,14 +129,7 @@ class Algorithm(Checkpointable):
         Raises:
             SpecError: There is no runner.
         """
-        runners = required(self.runners, "env_runner")
-        found: Samples = runners.sample(n)
-        for name, count in counted(found).items():
-            self.counters[name] += count
-        runners.share_statistics(self.policies)
-        if self.parts.evaluation is not None:
-            self.parts.evaluation.set_weights(self.get_weights(inference_only=True))
-        return found
+        return self.parts.sample(n)
 
     def update(self, batches: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
         """A step of training for each policy that has a batch; see `Learner.update`. The runners get the new weights.
@@ -147,11 +137,7 @@ class Algorithm(Checkpointable):
         Raises:
             SpecError: There is no learner.
         """
-        learner = required(self.learner, "learner")
-        losses: dict[str, float] = learner.update(batches)
-        self.counters["updates"] += 1
-        self.sync(losses)
-        return losses
+        return self.parts.update(batches)
 
     def evaluate(self, n: int, *, policy_id: str | None = None, max_steps: int | None = None) -> list[Episode]:
         """`n` episodes without chance; see `EnvRunner.evaluate`.
@@ -175,10 +161,7 @@ class Algorithm(Checkpointable):
         Raises:
             SelectionError: A policy that is not there.
         """
-        policies = {name: self.get_policy(name) for name in (self.policies if policy_ids is None else policy_ids)}
-        if inference_only:
-            return {name: reduced(policy)[0] for name, policy in policies.items()}
-        return {name: policy.get_state() for name, policy in policies.items()}
+        return weights_of(self.policies, policy_ids, inference_only=inference_only)
 
     def set_weights(self, weights: Mapping[str, State]) -> None:
         """Put weights into policies, whole ones or what acts; everything is checked first, and the runners follow.
@@ -214,12 +197,12 @@ class Algorithm(Checkpointable):
             StateMismatchError: The state is not of the spec.
         """
         policy = spec.build(trust=trust) if state is None else Policy.from_state(state, spec, trust=trust)
-        mapping = None
+        mapping = self.mapping
         if policy_mapping_fn is not None:
             mapping = PolicyMapping.of(policy_mapping_fn, [*self.policies, policy_id], trust=trust)
         self.parts.add(policy_id, policy, training, trust=trust)
-        if mapping is not None:
-            self.set_policy_mapping(mapping)
+        if policy_mapping_fn is not None:
+            self.parts.set_mapping(mapping)
         return policy
 
     def remove_policy(self, policy_id: str, *, policy_mapping_fn: Given = None) -> Policy:
@@ -269,31 +252,14 @@ class Algorithm(Checkpointable):
             SelectionError: An id that is not there, in any of the arguments.
             TieError: A chosen policy shares arrays with something that is not chosen.
         """
-        when: When = "none" if device == "meta" else "later"
-        trusted = (*trust, class_path_of(cls))
-        manifest = read_manifest(path)
-        if CONTAINER not in manifest.children and policy_ids is not None:
-            tree = steadily(path, lambda directory: read_policies(directory, policy_ids, arrays=when))
-            return cls(build_policies(tree, device=device, trust=trust), policy_mapping_fn=policy_mapping_fn)
-        resolve_class(manifest.spec.class_path, cls, trust=trusted, where=str(path))
-        ids = chosen_ids(path, policy_ids, policies_to_train)
         changes = Changes(
             policy_mapping_fn=policy_mapping_fn,
             policies_to_train=policies_to_train,
             num_env_runners=num_env_runners,
             env=env,
             hyperparameters=hyperparameters,
-        ).checked(ids, trust)
-        wanted = None if policy_ids is None else ids
-
-        def read_and_build(directory: Place) -> Any:
-            return build(read_algorithm(directory, wanted, arrays=when), device=device, trust=trusted)
-
-        made: Self = steadily(path, read_and_build)
-        changes.apply(made)
-        for policy in made.policies.values():
-            policy.module.eval()
-        return made
+        )
+        return algorithm_at(cls, path, policy_ids, changes, device=device, trust=trust)
 
     def restore_from_path(
         self,
@@ -371,7 +337,7 @@ class Algorithm(Checkpointable):
         """See `Restorable`."""
         options = {} if self.mapping is None else {MAPPING: self.mapping.to_json()}
         if self.runners is not None:
-            options[_RUNNERS] = len(self.runners)
+            options[RUNNERS] = len(self.runners)
         return Spec(class_path_of(type(self)), {}, options)
 
     def get_own_state(self) -> State:
@@ -394,17 +360,4 @@ class Algorithm(Checkpointable):
     def build_from(cls, spec: Spec, children: Mapping[str, Any], *, device: str, trust: tuple[str, ...]) -> Self:
         """See `Restorable`."""
         del device
-        learner: Learner | None = children.get(LEARNER)
-        if learner is not None:
-            for policy_id in learner.policies:
-                learner[policy_id].adopt(children[CONTAINER][policy_id])
-        made = cls(
-            children[CONTAINER],
-            learner=learner,
-            env_runner=children.get(RUNNER),
-            num_env_runners=spec.options.get(_RUNNERS, 1),
-            evaluation_runner=children.get(EVALUATION),
-        )
-        if spec.options.get(MAPPING) is not None:
-            made.set_policy_mapping(spec.options[MAPPING], trust=trust)
-        return made
+        return algorithm_of_children(cls, spec, children, trust=trust)

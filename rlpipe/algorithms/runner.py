@@ -6,23 +6,17 @@ from collections.abc import Mapping
 from math import ceil
 from typing import Any, Self
 
-import numpy as np
-import torch
-
-from rlpipe.algorithms.actor import Actor
 from rlpipe.algorithms.collected import Collected, Samples
 from rlpipe.algorithms.env_runner import EnvSpaces, Episode, make_env, require_fit, rollout, spaces_of
-from rlpipe.algorithms.episodes import Episodes
-from rlpipe.algorithms.exploration import Choices
 from rlpipe.algorithms.policy_mapping import Given, PolicyMapping
 from rlpipe.algorithms.running_statistics import (
     Moments,
     moments_in,
     moments_of,
     normalisation_of,
-    seen_by_normalisation,
     set_moments,
 )
+from rlpipe.algorithms.stepping import Stepping, spaces_of_policy
 from rlpipe.algorithms.weights import set_acting, slim_copy
 from rlpipe.checkpoint.checkpointable import Checkpointable
 from rlpipe.checkpoint.classes import class_path_of
@@ -82,8 +76,7 @@ class EnvRunner(Checkpointable):
         self.seed, self.reset_count, self.env_steps, self.episode_count = seed, 0, 0, 0
         self.observation_counts = {name: 0 for name, each in self.policies.items() if normalisation_of(each)}
         self._fresh: dict[str, Moments] = {}
-        self._episodes: Episodes | None = None
-        self._actors: dict[str, Actor] = {}
+        self._stepping: Stepping | None = None
         self._has_begun = False
 
     def agents(self) -> tuple[str, ...]:
@@ -128,7 +121,9 @@ class EnvRunner(Checkpointable):
         rows = self._rows()
         collected = {name: Collected(self.policies[name]) for name in rows}
         for _ in range(ceil(n / self.num_envs)):
-            self._step(collected, rows)
+            outcome = self._running().step(collected, rows)
+            self.env_steps += int(outcome.is_step.sum())
+            self.episode_count += int((outcome.terminated | outcome.truncated).sum())
         for name, each in collected.items():
             self._learn_statistics(name, each.rows())
         return {name: each.arrays() for name, each in collected.items()}
@@ -139,31 +134,6 @@ class EnvRunner(Checkpointable):
         return {
             name: [index for index, acting in agents if acting == name] for name in sorted({name for _, name in agents})
         }
-
-    def _step(self, collected: Mapping[str, Collected], rows: Mapping[str, list[int]]) -> None:
-        episodes = self._running()
-        given = {name: self._actor(name).given(episodes, mine) for name, mine in rows.items()}
-        chosen = {name: self._choose(name, mine, given[name], collected[name]) for name, mine in rows.items()}
-        first = next(iter(chosen.values())).actions
-        actions = np.zeros((self.num_envs, *first.shape[1:]), first.dtype)
-        for name, mine in rows.items():
-            actions[mine] = chosen[name].actions
-        outcome = episodes.step(actions)
-        for name, mine in rows.items():
-            after = self._actor(name).given_next(episodes, mine, chosen[name])
-            collected[name].add(chosen[name], given[name], after, outcome, mine)
-        self.env_steps += int(outcome.is_step.sum())
-        self.episode_count += int((outcome.terminated | outcome.truncated).sum())
-
-    def _choose(self, name: str, rows: list[int], given: dict[str, torch.Tensor], collected: Collected) -> Choices:
-        episodes = self._running()
-        collected.saw(seen_by_normalisation(self.policies[name], given), episodes.is_step[rows])
-        return self._actor(name).choose(given, rows, episodes)
-
-    def _actor(self, name: str) -> Actor:
-        if name not in self._actors:
-            self._actors[name] = Actor(self.policies[name], self.num_envs)
-        return self._actors[name]
 
     def _learn_statistics(self, name: str, rows: Array | None) -> None:
         if rows is None or not len(rows):
@@ -202,7 +172,7 @@ class EnvRunner(Checkpointable):
         policy: Policy = self.policies[name]
         env = make_env(self.env)
         try:
-            own, found = self._spaces(policy), spaces_of(env)
+            own, found = spaces_of_policy(policy), spaces_of(env)
             require_fit(own, found, policy_id=name, env_id=self.env)
             both = EnvSpaces(own.observation, found.action)
             seeds = range(self.seed, self.seed + n)
@@ -232,25 +202,19 @@ class EnvRunner(Checkpointable):
         self.policies.remove_rl_module(name)
         self.observation_counts.pop(name, None)
         self._fresh.pop(name, None)
-        self._actors.pop(name, None)
+        if self._stepping is not None:
+            self._stepping.forget(name)
 
     def close(self) -> None:
         """Close the environments; the next `sample` makes new ones and begins new episodes."""
-        if self._episodes is not None:
-            self._episodes.close()
-        self._episodes, self._has_begun, self._actors = None, False, {}
+        if self._stepping is not None:
+            self._stepping.close()
+        self._stepping, self._has_begun = None, False
 
-    def _running(self) -> Episodes:
-        if self._episodes is None:
-            acting = sorted({*map(self.policy_of, self.agents())})
-            self._episodes = Episodes(
-                self.env, self.num_envs, {name: self._spaces(self.policies[name]) for name in acting}
-            )
-        return self._episodes
-
-    @staticmethod
-    def _spaces(policy: Policy) -> EnvSpaces:
-        return EnvSpaces(policy.spec.observation_space, policy.spec.action_space)
+    def _running(self) -> Stepping:
+        if self._stepping is None:
+            self._stepping = Stepping(self.env, self.num_envs, self.policies, list(self._rows()))
+        return self._stepping
 
     def get_checkpointable_components(self) -> list[tuple[str, Restorable]]:
         """Its policies."""
@@ -299,6 +263,6 @@ class EnvRunner(Checkpointable):
         return made
 
     def _hold(self, policies: MultiRLModule, mapping: Given) -> None:
-        self.policies, self._actors = policies, {}
+        self.policies = policies
         self.mapping = PolicyMapping.of(mapping, policies.keys(), trust=self.trust)
         self.observation_counts = {name: 0 for name, each in policies.items() if normalisation_of(each)}
