@@ -10,7 +10,9 @@ from typing import Any, Self
 from rlpipe.algorithms.algorithm_building import RUNNERS, algorithm_at, algorithm_of_children
 from rlpipe.algorithms.algorithm_parts import Parts, required
 from rlpipe.algorithms.algorithm_reader import (
+    EVALUATION,
     MAPPING,
+    RUNNER,
 )
 from rlpipe.algorithms.changes import Changes
 from rlpipe.algorithms.collected import Samples
@@ -20,6 +22,7 @@ from rlpipe.algorithms.part_restore import restore_part
 from rlpipe.algorithms.policy_mapping import Given, PolicyMapping
 from rlpipe.algorithms.runner import EnvRunner
 from rlpipe.algorithms.runner_group import RunnerGroup
+from rlpipe.algorithms.runner_spec import RunnerSpec
 from rlpipe.algorithms.training_spec import TrainingSpec
 from rlpipe.algorithms.weights import Transfer, completed, weights_of
 from rlpipe.checkpoint.checkpointable import Checkpointable
@@ -302,21 +305,30 @@ class Algorithm(Checkpointable):
         return restore_part(self, path, policy_ids=policy_ids, keys=keys, on_shape=on_shape)
 
     @classmethod
-    def from_state(
+    def from_state(  # noqa: PLR0913 - RLlib's arguments, and what its state carries beside the arrays
         cls,
         state: Mapping[str, Any],
         specs: Mapping[str, PolicySpec],
         *,
         training: TrainingSpec | Mapping[str, TrainingSpec] | None = None,
+        env_runner: RunnerSpec | None = None,
+        num_env_runners: int = 1,
+        evaluation_runner: RunnerSpec | None = None,
+        policy_mapping_fn: Given = None,
         device: str = "cpu",
         trust: tuple[str, ...] = (),
     ) -> Self:
         """An algorithm of policy specs with a state of `get_state()`. RLlib's state carries its specs.
 
         Args:
-            state: Of an algorithm without runners; `get_state(not_components="*_runner")` is one.
+            state: Of an algorithm with a learner and runners as they are given here;
+                `get_state(not_components="*_runner")` is one without runners.
             specs: Policy id -> what it is.
             training: How policies are trained, if the state is of an algorithm with a learner.
+            env_runner: What lets them act, if there is one in the state.
+            num_env_runners: How many of it.
+            evaluation_runner: What lets them act for `evaluate`, if there is one in the state.
+            policy_mapping_fn: Which policy acts for which agent.
             device: Where they live.
             trust: Patterns of class and function paths that may be imported beside rlpipe's.
 
@@ -325,7 +337,19 @@ class Algorithm(Checkpointable):
         """
         policies = {name: spec.build(device=device, trust=trust) for name, spec in specs.items()}
         learner = None if training is None else Learner.for_policies(policies, training, trust=trust)
-        algorithm = cls(policies, learner=learner)
+        mapping = None if policy_mapping_fn is None else PolicyMapping.of(policy_mapping_fn, policies, trust=trust)
+        runners = {
+            name: None if spec is None else spec.build(policies, mapping, trust=trust)
+            for name, spec in ((RUNNER, env_runner), (EVALUATION, evaluation_runner))
+        }
+        algorithm = cls(
+            policies,
+            learner=learner,
+            env_runner=runners[RUNNER],
+            num_env_runners=num_env_runners,
+            evaluation_runner=runners[EVALUATION],
+            policy_mapping_fn=mapping,
+        )
         algorithm.set_state(state)
         return algorithm
 
