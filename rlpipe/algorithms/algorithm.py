@@ -7,12 +7,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
-from rlpipe.algorithms.algorithm_building import RUNNERS, algorithm_at, algorithm_of_children
+from rlpipe.algorithms.algorithm_building import (
+    RUNNERS,
+    Wanted,
+    algorithm_at,
+    algorithm_of_children,
+    algorithm_of_state,
+)
 from rlpipe.algorithms.algorithm_parts import Parts, required
 from rlpipe.algorithms.algorithm_reader import (
-    EVALUATION,
     MAPPING,
-    RUNNER,
 )
 from rlpipe.algorithms.changes import Changes
 from rlpipe.algorithms.collected import Samples
@@ -335,23 +339,14 @@ class Algorithm(Checkpointable):
         Raises:
             StateMismatchError: The state is not of these specs.
         """
-        policies = {name: spec.build(device=device, trust=trust) for name, spec in specs.items()}
-        learner = None if training is None else Learner.for_policies(policies, training, trust=trust)
-        mapping = None if policy_mapping_fn is None else PolicyMapping.of(policy_mapping_fn, policies, trust=trust)
-        runners = {
-            name: None if spec is None else spec.build(policies, mapping, trust=trust)
-            for name, spec in ((RUNNER, env_runner), (EVALUATION, evaluation_runner))
-        }
-        algorithm = cls(
-            policies,
-            learner=learner,
-            env_runner=runners[RUNNER],
+        wanted = Wanted(
+            training=training,
+            env_runner=env_runner,
             num_env_runners=num_env_runners,
-            evaluation_runner=runners[EVALUATION],
-            policy_mapping_fn=mapping,
+            evaluation_runner=evaluation_runner,
+            policy_mapping_fn=policy_mapping_fn,
         )
-        algorithm.set_state(state)
-        return algorithm
+        return algorithm_of_state(cls, state, specs, wanted, device=device, trust=trust)
 
     def get_checkpointable_components(self) -> list[tuple[str, Restorable]]:
         """The container of policies, and what else there is."""

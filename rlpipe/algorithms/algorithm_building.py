@@ -1,18 +1,24 @@
-"""Building an algorithm of a checkpoint, or of what was read of one."""
+"""Building an algorithm of a checkpoint, of what was read of one, or of a state."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rlpipe.algorithms.algorithm_reader import EVALUATION, LEARNER, MAPPING, RUNNER, chosen_ids, read_algorithm
 from rlpipe.algorithms.changes import Changes
+from rlpipe.algorithms.learner import Learner
+from rlpipe.algorithms.policy_mapping import Given, PolicyMapping
+from rlpipe.algorithms.runner_spec import RunnerSpec
+from rlpipe.algorithms.training_spec import TrainingSpec
 from rlpipe.checkpoint.classes import class_path_of, resolve_class
 from rlpipe.checkpoint.place import Place
 from rlpipe.checkpoint.reader import When, read_manifest
 from rlpipe.checkpoint.restore import build
 from rlpipe.checkpoint.steady import steadily
+from rlpipe.policies.policy_spec import PolicySpec
 from rlpipe.policies.policy_tree import CONTAINER, build_policies, read_policies
 from rlpipe.snapshot.spec import Spec
 
@@ -21,6 +27,17 @@ if TYPE_CHECKING:
 
 AnyAlgorithm = TypeVar("AnyAlgorithm", bound="Algorithm")
 RUNNERS = "num_env_runners"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What an algorithm has beside its policies; see `Algorithm.from_state`."""
+
+    training: TrainingSpec | Mapping[str, TrainingSpec] | None = None
+    env_runner: RunnerSpec | None = None
+    num_env_runners: int = 1
+    evaluation_runner: RunnerSpec | None = None
+    policy_mapping_fn: Given = None
 
 
 def algorithm_at(
@@ -72,4 +89,33 @@ def algorithm_of_children(
     )
     if spec.options.get(MAPPING) is not None:
         made.set_policy_mapping(spec.options[MAPPING], trust=trust)
+    return made
+
+
+def algorithm_of_state(
+    kind: type[AnyAlgorithm],
+    state: Mapping[str, Any],
+    specs: Mapping[str, PolicySpec],
+    wanted: Wanted,
+    *,
+    device: str,
+    trust: tuple[str, ...],
+) -> AnyAlgorithm:
+    """See `Algorithm.from_state`."""
+    policies = {name: spec.build(device=device, trust=trust) for name, spec in specs.items()}
+    given, training = wanted.policy_mapping_fn, wanted.training
+    mapping = None if given is None else PolicyMapping.of(given, policies, trust=trust)
+    runners = {
+        name: None if spec is None else spec.build(policies, mapping, trust=trust)
+        for name, spec in ((RUNNER, wanted.env_runner), (EVALUATION, wanted.evaluation_runner))
+    }
+    made = kind(
+        policies,
+        learner=None if training is None else Learner.for_policies(policies, training, trust=trust),
+        env_runner=runners[RUNNER],
+        num_env_runners=wanted.num_env_runners,
+        evaluation_runner=runners[EVALUATION],
+        policy_mapping_fn=mapping,
+    )
+    made.set_state(state)
     return made

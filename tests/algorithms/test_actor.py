@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
 
 from rlpipe.algorithms.algorithm import Algorithm
 from rlpipe.algorithms.collected import counted
@@ -61,7 +61,17 @@ class Picky(gymnasium.Env[Any, Any]):
         return np.arange(3) != self.count % 3
 
 
+class Seen(Picky):
+    """As `Picky`, with the mask in the observation."""
+
+    observation_space = Dict({"mask": MultiBinary(3), "x": Picky.observation_space})  # type: ignore[assignment]
+
+    def _seen(self) -> Any:
+        return {"mask": self.action_masks().astype(np.int8), "x": super()._seen()}
+
+
 gymnasium.register("tests/Picky-v0", lambda **_: Picky())
+gymnasium.register("tests/Seen-v0", lambda **_: Seen())
 
 
 def remembering(kind: str = "lstm", *, shared: bool = False, normalised: bool = False) -> Policy:
@@ -207,6 +217,15 @@ def test_forbidden_choices_are_never_drawn_and_masks_are_kept() -> None:
     assert np.array_equal((forbidden.argmax(axis=1) + 1) % 3, upcoming.argmax(axis=1))
     assert len(np.unique(found["actions"])) == 3
     assert len(made.evaluate(2)) == 2
+    made.close()
+
+
+def test_a_mask_in_the_observation_counts_too() -> None:
+    policy = PolicySpec.default(PPOModule, Seen.observation_space, Seen.action_space, action_mask="mask").build()
+    made = EnvRunner({"p0": policy}, env="tests/Seen-v0", num_envs=2)
+    found = made.sample(60)["p0"]
+    assert found["action_mask"][np.arange(len(found["actions"])), found["actions"]].all()
+    assert found["action_mask"].shape == found["next_action_mask"].shape == (len(found["actions"]), 3)
     made.close()
 
 
