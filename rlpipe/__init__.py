@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rlpipe.algorithms.algorithm import Algorithm
     from rlpipe.algorithms.learner import Learner
     from rlpipe.algorithms.runner import EnvRunner
+    from rlpipe.algorithms.runner_spec import RunnerSpec
     from rlpipe.algorithms.training_spec import TrainingSpec
     from rlpipe.checkpoint.async_save import AsyncSaver
     from rlpipe.checkpoint.checkpointable import Checkpointable
@@ -52,6 +53,7 @@ __all__ = [
     "RLModule",
     "RLModuleSpec",
     "Retention",
+    "RunnerSpec",
     "Selection",
     "Series",
     "Snapshot",
@@ -87,6 +89,7 @@ _HOME = MappingProxyType(
         "RLModule": "rlpipe.modules.torch.rl_module",
         "RLModuleSpec": "rlpipe.modules.rl_module",
         "Retention": "rlpipe.checkpoint.retention",
+        "RunnerSpec": "rlpipe.algorithms.runner_spec",
         "Selection": "rlpipe.snapshot.selection",
         "Series": "rlpipe.checkpoint.series",
         "Snapshot": "rlpipe.snapshot.snapshot",

@@ -12,11 +12,18 @@ from typing import Any
 import pytest
 
 import rlpipe
+from rlpipe.snapshot.state import equal
 from tests.checkpoint.components import net
 
 ROOT = Path(__file__).resolve().parents[1]
 BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
 (LOOP,) = [block for block in BLOCKS if "AsyncSaver" in block]
+(TRAINING,) = [block for block in BLOCKS if "rlpipe.Learner" in block]
+LOSS = """
+from torch import nn
+def clone(module, batch):
+    return nn.functional.cross_entropy(module.forward_train(batch)["logits"], batch["actions"])
+"""
 
 
 def steps(folder: Path) -> list[int]:
@@ -57,3 +64,20 @@ def train(trained):
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 128 + signal.SIGTERM, done.stderr
     assert steps(tmp_path / "runs" / "walker") == [0, 1_000, 2_000]
+
+
+def test_what_trains_and_acts_goes_back_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "losses.py").write_text(LOSS)
+    monkeypatch.syspath_prepend(tmp_path)
+    found: dict[str, Any] = {}
+    exec(TRAINING, found)
+    saved = rlpipe.Algorithm.from_checkpoint("run", trust=("losses.*",))
+    assert found["algorithm"].counters == saved.counters
+    assert saved.counters["updates"] == 1
+    state = saved.get_state()
+    for algorithm in (found["algorithm"], found["again"]):
+        state["learner"]["random_states"] = algorithm.get_state()["learner"]["random_states"]
+        assert equal(algorithm.get_state(), state)
+    assert list(found["one"].policies) == ["p1"]
+    assert sorted(found["losses"]) == ["p0", "p1"]

@@ -7,44 +7,41 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
+from rlpipe.algorithms.algorithm_building import (
+    RUNNERS,
+    Wanted,
+    algorithm_at,
+    algorithm_of_children,
+    algorithm_of_state,
+)
 from rlpipe.algorithms.algorithm_parts import Parts, required
 from rlpipe.algorithms.algorithm_reader import (
-    COUNTERS,
-    EVALUATION,
-    LEARNER,
     MAPPING,
-    RUNNER,
-    chosen_ids,
-    read_algorithm,
 )
 from rlpipe.algorithms.changes import Changes
-from rlpipe.algorithms.collected import Samples, counted
+from rlpipe.algorithms.collected import Samples
 from rlpipe.algorithms.env_runner import Episode
 from rlpipe.algorithms.learner import Learner
 from rlpipe.algorithms.part_restore import restore_part
 from rlpipe.algorithms.policy_mapping import Given, PolicyMapping
 from rlpipe.algorithms.runner import EnvRunner
 from rlpipe.algorithms.runner_group import RunnerGroup
+from rlpipe.algorithms.runner_spec import RunnerSpec
 from rlpipe.algorithms.training_spec import TrainingSpec
-from rlpipe.algorithms.weights import Transfer, completed, reduced
+from rlpipe.algorithms.weights import Transfer, completed, weights_of
 from rlpipe.checkpoint.checkpointable import Checkpointable
-from rlpipe.checkpoint.classes import class_path_of, resolve_class
-from rlpipe.checkpoint.place import Place
-from rlpipe.checkpoint.reader import When, read_manifest
+from rlpipe.checkpoint.classes import class_path_of
 from rlpipe.checkpoint.restorable import Restorable
-from rlpipe.checkpoint.restore import RestoreReport, build
-from rlpipe.checkpoint.steady import steadily
+from rlpipe.checkpoint.restore import RestoreReport
 from rlpipe.modules.multi_rl_module import MultiRLModule
 from rlpipe.modules.torch.tying import tie
 from rlpipe.policies.policy import Policy
 from rlpipe.policies.policy_spec import PolicySpec
-from rlpipe.policies.policy_tree import CONTAINER, build_policies, read_policies
+from rlpipe.policies.policy_tree import CONTAINER
 from rlpipe.snapshot.reshape import OnShape
 from rlpipe.snapshot.snapshot import Role
 from rlpipe.snapshot.spec import Spec
 from rlpipe.snapshot.state import State
-
-_RUNNERS = "num_env_runners"
 
 
 class Algorithm(Checkpointable):
@@ -83,8 +80,6 @@ class Algorithm(Checkpointable):
             None if env_runner is None else RunnerGroup(env_runner, num_env_runners),
             None if evaluation_runner is None else RunnerGroup(evaluation_runner),
         )
-        self.counters = dict.fromkeys(COUNTERS, 0)
-        self.mapping: PolicyMapping | None = None
         if policy_mapping_fn is not None:
             self.set_policy_mapping(policy_mapping_fn)
 
@@ -92,6 +87,16 @@ class Algorithm(Checkpointable):
     def policies(self) -> MultiRLModule:
         """The container of policies."""
         return self.parts.policies
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Steps, episodes and updates so far."""
+        return self.parts.counters
+
+    @property
+    def mapping(self) -> PolicyMapping | None:
+        """Which policy acts for which agent; None where that is left to the runner."""
+        return self.parts.mapping
 
     @property
     def learner(self) -> Learner | None:
@@ -123,8 +128,7 @@ class Algorithm(Checkpointable):
         Raises:
             SelectionError: It names a policy that is not there.
         """
-        self.mapping = PolicyMapping.of(policy_mapping_fn, self.policies.keys(), trust=trust)
-        self.parts.set_mapping(self.mapping)
+        self.parts.set_mapping(PolicyMapping.of(policy_mapping_fn, self.policies.keys(), trust=trust))
 
     def sample(self, n: int) -> Samples:
         """Let the policies explore for `n` steps; see `EnvRunner.sample`. Statistics reach all who use them.
@@ -132,14 +136,7 @@ class Algorithm(Checkpointable):
         Raises:
             SpecError: There is no runner.
         """
-        runners = required(self.runners, "env_runner")
-        found: Samples = runners.sample(n)
-        for name, count in counted(found).items():
-            self.counters[name] += count
-        runners.share_statistics(self.policies)
-        if self.parts.evaluation is not None:
-            self.parts.evaluation.set_weights(self.get_weights(inference_only=True))
-        return found
+        return self.parts.sample(n)
 
     def update(self, batches: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
         """A step of training for each policy that has a batch; see `Learner.update`. The runners get the new weights.
@@ -147,11 +144,7 @@ class Algorithm(Checkpointable):
         Raises:
             SpecError: There is no learner.
         """
-        learner = required(self.learner, "learner")
-        losses: dict[str, float] = learner.update(batches)
-        self.counters["updates"] += 1
-        self.sync(losses)
-        return losses
+        return self.parts.update(batches)
 
     def evaluate(self, n: int, *, policy_id: str | None = None, max_steps: int | None = None) -> list[Episode]:
         """`n` episodes without chance; see `EnvRunner.evaluate`.
@@ -175,10 +168,7 @@ class Algorithm(Checkpointable):
         Raises:
             SelectionError: A policy that is not there.
         """
-        policies = {name: self.get_policy(name) for name in (self.policies if policy_ids is None else policy_ids)}
-        if inference_only:
-            return {name: reduced(policy)[0] for name, policy in policies.items()}
-        return {name: policy.get_state() for name, policy in policies.items()}
+        return weights_of(self.policies, policy_ids, inference_only=inference_only)
 
     def set_weights(self, weights: Mapping[str, State]) -> None:
         """Put weights into policies, whole ones or what acts; everything is checked first, and the runners follow.
@@ -214,12 +204,12 @@ class Algorithm(Checkpointable):
             StateMismatchError: The state is not of the spec.
         """
         policy = spec.build(trust=trust) if state is None else Policy.from_state(state, spec, trust=trust)
-        mapping = None
+        mapping = self.mapping
         if policy_mapping_fn is not None:
             mapping = PolicyMapping.of(policy_mapping_fn, [*self.policies, policy_id], trust=trust)
         self.parts.add(policy_id, policy, training, trust=trust)
-        if mapping is not None:
-            self.set_policy_mapping(mapping)
+        if policy_mapping_fn is not None:
+            self.parts.set_mapping(mapping)
         return policy
 
     def remove_policy(self, policy_id: str, *, policy_mapping_fn: Given = None) -> Policy:
@@ -269,31 +259,14 @@ class Algorithm(Checkpointable):
             SelectionError: An id that is not there, in any of the arguments.
             TieError: A chosen policy shares arrays with something that is not chosen.
         """
-        when: When = "none" if device == "meta" else "later"
-        trusted = (*trust, class_path_of(cls))
-        manifest = read_manifest(path)
-        if CONTAINER not in manifest.children and policy_ids is not None:
-            tree = steadily(path, lambda directory: read_policies(directory, policy_ids, arrays=when))
-            return cls(build_policies(tree, device=device, trust=trust), policy_mapping_fn=policy_mapping_fn)
-        resolve_class(manifest.spec.class_path, cls, trust=trusted, where=str(path))
-        ids = chosen_ids(path, policy_ids, policies_to_train)
         changes = Changes(
             policy_mapping_fn=policy_mapping_fn,
             policies_to_train=policies_to_train,
             num_env_runners=num_env_runners,
             env=env,
             hyperparameters=hyperparameters,
-        ).checked(ids, trust)
-        wanted = None if policy_ids is None else ids
-
-        def read_and_build(directory: Place) -> Any:
-            return build(read_algorithm(directory, wanted, arrays=when), device=device, trust=trusted)
-
-        made: Self = steadily(path, read_and_build)
-        changes.apply(made)
-        for policy in made.policies.values():
-            policy.module.eval()
-        return made
+        )
+        return algorithm_at(cls, path, policy_ids, changes, device=device, trust=trust)
 
     def restore_from_path(
         self,
@@ -336,32 +309,44 @@ class Algorithm(Checkpointable):
         return restore_part(self, path, policy_ids=policy_ids, keys=keys, on_shape=on_shape)
 
     @classmethod
-    def from_state(
+    def from_state(  # noqa: PLR0913 - RLlib's arguments, and what its state carries beside the arrays
         cls,
         state: Mapping[str, Any],
         specs: Mapping[str, PolicySpec],
         *,
         training: TrainingSpec | Mapping[str, TrainingSpec] | None = None,
+        env_runner: RunnerSpec | None = None,
+        num_env_runners: int = 1,
+        evaluation_runner: RunnerSpec | None = None,
+        policy_mapping_fn: Given = None,
         device: str = "cpu",
         trust: tuple[str, ...] = (),
     ) -> Self:
         """An algorithm of policy specs with a state of `get_state()`. RLlib's state carries its specs.
 
         Args:
-            state: Of an algorithm without runners; `get_state(not_components="*_runner")` is one.
+            state: Of an algorithm with a learner and runners as they are given here;
+                `get_state(not_components="*_runner")` is one without runners.
             specs: Policy id -> what it is.
             training: How policies are trained, if the state is of an algorithm with a learner.
+            env_runner: What lets them act, if there is one in the state.
+            num_env_runners: How many of it.
+            evaluation_runner: What lets them act for `evaluate`, if there is one in the state.
+            policy_mapping_fn: Which policy acts for which agent.
             device: Where they live.
             trust: Patterns of class and function paths that may be imported beside rlpipe's.
 
         Raises:
             StateMismatchError: The state is not of these specs.
         """
-        policies = {name: spec.build(device=device, trust=trust) for name, spec in specs.items()}
-        learner = None if training is None else Learner.for_policies(policies, training, trust=trust)
-        algorithm = cls(policies, learner=learner)
-        algorithm.set_state(state)
-        return algorithm
+        wanted = Wanted(
+            training=training,
+            env_runner=env_runner,
+            num_env_runners=num_env_runners,
+            evaluation_runner=evaluation_runner,
+            policy_mapping_fn=policy_mapping_fn,
+        )
+        return algorithm_of_state(cls, state, specs, wanted, device=device, trust=trust)
 
     def get_checkpointable_components(self) -> list[tuple[str, Restorable]]:
         """The container of policies, and what else there is."""
@@ -371,7 +356,7 @@ class Algorithm(Checkpointable):
         """See `Restorable`."""
         options = {} if self.mapping is None else {MAPPING: self.mapping.to_json()}
         if self.runners is not None:
-            options[_RUNNERS] = len(self.runners)
+            options[RUNNERS] = len(self.runners)
         return Spec(class_path_of(type(self)), {}, options)
 
     def get_own_state(self) -> State:
@@ -394,17 +379,4 @@ class Algorithm(Checkpointable):
     def build_from(cls, spec: Spec, children: Mapping[str, Any], *, device: str, trust: tuple[str, ...]) -> Self:
         """See `Restorable`."""
         del device
-        learner: Learner | None = children.get(LEARNER)
-        if learner is not None:
-            for policy_id in learner.policies:
-                learner[policy_id].adopt(children[CONTAINER][policy_id])
-        made = cls(
-            children[CONTAINER],
-            learner=learner,
-            env_runner=children.get(RUNNER),
-            num_env_runners=spec.options.get(_RUNNERS, 1),
-            evaluation_runner=children.get(EVALUATION),
-        )
-        if spec.options.get(MAPPING) is not None:
-            made.set_policy_mapping(spec.options[MAPPING], trust=trust)
-        return made
+        return algorithm_of_children(cls, spec, children, trust=trust)

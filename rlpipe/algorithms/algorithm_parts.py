@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from rlpipe.algorithms.algorithm_reader import EVALUATION, LEARNER, RUNNER
+from rlpipe.algorithms.algorithm_reader import COUNTERS, EVALUATION, LEARNER, RUNNER
+from rlpipe.algorithms.collected import Samples, counted
 from rlpipe.algorithms.learner import Learner
 from rlpipe.algorithms.policy_mapping import PolicyMapping
 from rlpipe.algorithms.runner_group import RunnerGroup
 from rlpipe.algorithms.training_spec import TrainingSpec
-from rlpipe.algorithms.weights import Transfer, reduced
+from rlpipe.algorithms.weights import Transfer, reduced, weights_of
 from rlpipe.checkpoint.following import everything_in, follow
 from rlpipe.checkpoint.restorable import Restorable
 from rlpipe.errors import SelectionError, SpecError, listed
@@ -43,6 +44,8 @@ class Parts:
         evaluation: RunnerGroup | None,
     ) -> None:
         self.policies, self.learner, self.runners, self.evaluation = policies, learner, runners, evaluation
+        self.mapping: PolicyMapping | None = None
+        self.counters = dict.fromkeys(COUNTERS, 0)
         self._require_same_policies()
         self._follow()
 
@@ -68,8 +71,27 @@ class Parts:
 
     def set_mapping(self, mapping: PolicyMapping | None) -> None:
         """Let another mapping say which policy acts for which agent."""
+        self.mapping = mapping
         for group in self.groups:
             group.set_mapping(mapping)
+
+    def sample(self, n: int) -> Samples:
+        """See `Algorithm.sample`."""
+        runners = required(self.runners, "env_runner")
+        found: Samples = runners.sample(n)
+        for name, count in counted(found).items():
+            self.counters[name] += count
+        runners.share_statistics(self.policies)
+        if self.evaluation is not None:
+            self.evaluation.set_weights(weights_of(self.policies, None, inference_only=True))
+        return found
+
+    def update(self, batches: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+        """See `Algorithm.update`."""
+        losses: dict[str, float] = required(self.learner, "learner").update(batches)
+        self.counters["updates"] += 1
+        self.sync(losses)
+        return losses
 
     def add(self, policy_id: str, policy: Policy, training: TrainingSpec | None, *, trust: tuple[str, ...]) -> None:
         """Add a policy to everything, or, if something refuses it, to nothing."""

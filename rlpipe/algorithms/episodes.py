@@ -52,16 +52,17 @@ class Episodes:
         except Exception:
             self._vector.close()
             raise
-        self.rng = np.random.default_rng(0)
+        self.rng, self.step_count = np.random.default_rng(0), 0
         self._seen: Any = None
         self._ended = np.zeros(count, bool)
+        self._begins = np.ones(count, bool)
 
     def begin(self, seeds: tuple[int, ...]) -> None:
         """Begin all episodes, and the generator `rng`, from seeds that follow from these numbers."""
         *env_seeds, own = map(int, np.random.SeedSequence(seeds).generate_state(self._count + 1))
         self.rng = np.random.default_rng(own)
         self._seen, _ = self._vector.reset(seed=env_seeds)
-        self._ended = np.zeros(self._count, bool)
+        self._ended, self._begins = np.zeros(self._count, bool), np.ones(self._count, bool)
 
     def seen(self, rows: list[int]) -> Any:
         """The newest observations of some environments, a batch as their space nests it."""
@@ -72,11 +73,28 @@ class Episodes:
         """Where the next step goes on with an episode, and does not only begin the next one."""
         return ~self._ended
 
+    @property
+    def begins(self) -> Array:
+        """Where the next step is the first one of an episode."""
+        return self._begins
+
+    def allowed(self, rows: list[int], width: int) -> Array:
+        """What some environments allow now, (B, width) bool; all of it where they do not say.
+
+        They say it by `action_masks()`, sb3-contrib's name for it.
+        """
+        found = np.ones((len(rows), width), np.bool_)
+        for index, row in enumerate(rows):
+            says = getattr(self._vector.envs[row].unwrapped, "action_masks", None)
+            if says is not None:
+                found[index] = np.asarray(says(), np.bool_).reshape(width)
+        return found
+
     def step(self, actions: Any) -> Outcome:
         """Step all environments."""
-        is_step = self.is_step
+        is_step, self.step_count = self.is_step, self.step_count + 1
         self._seen, rewards, terminated, truncated, _ = self._vector.step(actions)
-        self._ended = terminated | truncated
+        self._ended, self._begins = terminated | truncated, ~is_step
         return Outcome(np.asarray(rewards), terminated, truncated, is_step)
 
     def close(self) -> None:

@@ -6,18 +6,16 @@ distribution makes a score above zero a draw with its sigmoid as the chance (Mad
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 
-from rlpipe.errors import SpecError
-from rlpipe.modules.torch.batch import Outputs
-from rlpipe.policies.acting import NOTHING
+from rlpipe.modules.torch.batch import STATE_IN
 from rlpipe.policies.action_stages import Threshold
 from rlpipe.policies.policy import Policy, evaluating
-from rlpipe.policies.policy_graph import decided_by
 from rlpipe.snapshot.state import Array
 
 
@@ -29,11 +27,17 @@ class Choices:
         prepared: What the module was given: a tensor (B, ...), or nested ones.
         decision: What the action stages were given, noise included: (B, n).
         actions: As the environment takes them, (B, ...).
+        memory: What the module remembered before this step, name -> (B, ...).
+        kept: What is to be given at the next step, input name -> (B, ...).
+        allowed: What was allowed, (B, n) bool; None of a policy that takes no mask.
     """
 
     prepared: Any
     decision: torch.Tensor
     actions: Array
+    memory: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    kept: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    allowed: torch.Tensor | None = None
 
 
 def explore(
@@ -42,8 +46,9 @@ def explore(
     """Draw actions for observations.
 
     Args:
-        policy: A policy without memory.
-        tensors: Flat name -> (B, ...), as `PolicyGraph` takes them.
+        policy: Whose actions.
+        tensors: Flat name -> (B, ...), as `PolicyGraph` takes them; memory, `episode_start` and `action_mask` included
+            where it uses them.
         rng: Where chance comes from.
         epsilon: Chance of an action at random where the module puts out Q values.
 
@@ -52,15 +57,16 @@ def explore(
     """
     graph = policy.running_graph()
     with evaluating(policy.module), torch.inference_mode():
-        prepared = graph.prepared(tensors)
-        outputs = policy.module.forward_exploration({"obs": prepared})
-        decision = _noisy(policy, outputs, decided_by(outputs).to(torch.float32), rng, epsilon)
-        actions: Array = graph.action(decision, NOTHING).cpu().numpy()
-    return Choices(prepared, decision, actions)
+        thought = graph.wander(tensors)
+        found, given = graph.decided(thought, tensors)
+        decision = _noisy(policy, thought.outputs, found.to(torch.float32), rng, epsilon)
+        actions: Array = graph.action(decision, given).cpu().numpy()
+    kept = dict(zip((*graph.stage_memory, *graph.module_memory.values()), thought.kept, strict=True))
+    return Choices(thought.batch["obs"], decision, actions, thought.batch.get(STATE_IN, {}), kept, given.mask)
 
 
 def _noisy(
-    policy: Policy, outputs: Outputs, decision: torch.Tensor, rng: np.random.Generator, epsilon: float
+    policy: Policy, outputs: Mapping[str, Any], decision: torch.Tensor, rng: np.random.Generator, epsilon: float
 ) -> torch.Tensor:
     shape, device = tuple(decision.shape), decision.device
     if "log_std" in outputs:
@@ -74,18 +80,3 @@ def _noisy(
         draw = rng.logistic if any(isinstance(stage, Threshold) for stage in policy.spec.action) else rng.gumbel
         return decision + torch.as_tensor(draw(size=shape), dtype=torch.float32, device=device)
     return decision
-
-
-def require_no_memory(name: str, policy: Policy) -> None:
-    """Check that a policy can be explored with.
-
-    Raises:
-        SpecError: It keeps a memory through an episode.
-    """
-    if memory := policy.module.get_initial_state():
-        raise SpecError(
-            f"{name} keeps a memory through an episode",
-            expected="policies whose next action follows from the observation alone",
-            found=", ".join(map(str, memory)),
-            fix="let it act in a loop of your own, and give its learner the batches",
-        )

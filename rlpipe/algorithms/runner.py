@@ -6,30 +6,24 @@ from collections.abc import Mapping
 from math import ceil
 from typing import Any, Self
 
-import numpy as np
-import torch
-
 from rlpipe.algorithms.collected import Collected, Samples
 from rlpipe.algorithms.env_runner import EnvSpaces, Episode, make_env, require_fit, rollout, spaces_of
-from rlpipe.algorithms.episodes import Episodes
-from rlpipe.algorithms.exploration import Choices, explore, require_no_memory
 from rlpipe.algorithms.policy_mapping import Given, PolicyMapping
 from rlpipe.algorithms.running_statistics import (
     Moments,
     moments_in,
     moments_of,
     normalisation_of,
-    seen_by_normalisation,
     set_moments,
 )
+from rlpipe.algorithms.stepping import Stepping, spaces_of_policy
 from rlpipe.algorithms.weights import set_acting, slim_copy
 from rlpipe.checkpoint.checkpointable import Checkpointable
 from rlpipe.checkpoint.classes import class_path_of
 from rlpipe.checkpoint.restorable import Restorable
 from rlpipe.errors import ConfigError, SpecError
 from rlpipe.modules.multi_rl_module import MultiRLModule
-from rlpipe.modules.torch.probing import place_of
-from rlpipe.policies.observations import read_observations
+from rlpipe.policies.player import Player
 from rlpipe.policies.policy import Policy
 from rlpipe.policies.policy_tree import CONTAINER
 from rlpipe.snapshot.snapshot import Role
@@ -60,7 +54,6 @@ class EnvRunner(Checkpointable):
 
     Raises:
         ConfigError: No environment to step.
-        SpecError: A policy that keeps a memory through an episode.
         SelectionError: The mapping names a policy that is not there.
     """
 
@@ -78,14 +71,12 @@ class EnvRunner(Checkpointable):
         if num_envs < 1:
             raise ConfigError("num_envs", expected="at least 1", found=str(num_envs))
         self.env, self.num_envs, self.index, self.trust = env, num_envs, index, trust
-        for name, each in policies.items():
-            require_no_memory(name, each)
         self.policies = MultiRLModule({name: slim_copy(each, trust=trust) for name, each in policies.items()})
         self.mapping = PolicyMapping.of(policy_mapping_fn, self.policies.keys(), trust=trust)
         self.seed, self.reset_count, self.env_steps, self.episode_count = seed, 0, 0, 0
         self.observation_counts = {name: 0 for name, each in self.policies.items() if normalisation_of(each)}
         self._fresh: dict[str, Moments] = {}
-        self._episodes: Episodes | None = None
+        self._stepping: Stepping | None = None
         self._has_begun = False
 
     def agents(self) -> tuple[str, ...]:
@@ -117,7 +108,7 @@ class EnvRunner(Checkpointable):
         """Let the policies explore for `n` steps, rounded up to whole steps of all environments.
 
         Returns:
-            Policy id -> what its agents met and did; observations are as the module takes them.
+            Policy id -> what its agents met and did, see `Samples`; observations are as the module takes them.
 
         Raises:
             ConfigError: `n` is less than 1, or there is no such environment.
@@ -127,37 +118,22 @@ class EnvRunner(Checkpointable):
             raise ConfigError("sample(n)", expected="n of at least 1", found=str(n))
         if not self._has_begun:
             self.reset()
-        collected = {name: Collected(self.policies[name]) for name in sorted({*map(self.policy_of, self.agents())})}
+        rows = self._rows()
+        collected = {name: Collected(self.policies[name]) for name in rows}
         for _ in range(ceil(n / self.num_envs)):
-            self._step(collected)
+            outcome = self._running().step(collected, rows)
+            self.env_steps += int(outcome.is_step.sum())
+            self.episode_count += int((outcome.terminated | outcome.truncated).sum())
         for name, each in collected.items():
             self._learn_statistics(name, each.rows())
         return {name: each.arrays() for name, each in collected.items()}
 
-    def _step(self, collected: Mapping[str, Collected]) -> None:
-        episodes = self._running()
+    def _rows(self) -> dict[str, list[int]]:
+        """Policy id -> the environments in which it acts, sorted."""
         agents = list(enumerate(map(self.policy_of, self.agents())))
-        rows = {name: [index for index, acting in agents if acting == name] for name in collected}
-        chosen = {name: self._choose(name, mine, collected[name]) for name, mine in rows.items()}
-        first = next(iter(chosen.values())).actions
-        actions = np.zeros((self.num_envs, *first.shape[1:]), first.dtype)
-        for name, mine in rows.items():
-            actions[mine] = chosen[name].actions
-        outcome = episodes.step(actions)
-        for name, mine in rows.items():
-            collected[name].add(chosen[name], self._tensors(name, mine), outcome, mine)
-        self.env_steps += int(outcome.is_step.sum())
-        self.episode_count += int((outcome.terminated | outcome.truncated).sum())
-
-    def _choose(self, name: str, rows: list[int], collected: Collected) -> Choices:
-        episodes, tensors = self._running(), self._tensors(name, rows)
-        collected.saw(seen_by_normalisation(self.policies[name], tensors), episodes.is_step[rows])
-        return explore(self.policies[name], tensors, episodes.rng)
-
-    def _tensors(self, name: str, rows: list[int]) -> dict[str, torch.Tensor]:
-        policy = self.policies[name]
-        read = read_observations(policy.spec.observation_space, self._running().seen(rows))
-        return {each: torch.from_numpy(array).to(place_of(policy.module)) for each, array in read.arrays.items()}
+        return {
+            name: [index for index, acting in agents if acting == name] for name in sorted({name for _, name in agents})
+        }
 
     def _learn_statistics(self, name: str, rows: Array | None) -> None:
         if rows is None or not len(rows):
@@ -196,11 +172,11 @@ class EnvRunner(Checkpointable):
         policy: Policy = self.policies[name]
         env = make_env(self.env)
         try:
-            own, found = self._spaces(policy), spaces_of(env)
+            own, found = spaces_of_policy(policy), spaces_of(env)
             require_fit(own, found, policy_id=name, env_id=self.env)
             both = EnvSpaces(own.observation, found.action)
             seeds = range(self.seed, self.seed + n)
-            return [rollout(env, both, policy.compute_actions, seed=seed, max_steps=max_steps) for seed in seeds]
+            return [rollout(env, both, Player(policy), seed=seed, max_steps=max_steps) for seed in seeds]
         finally:
             env.close()
 
@@ -216,12 +192,7 @@ class EnvRunner(Checkpointable):
         self._fresh = {name: moments for name, moments in self._fresh.items() if name not in weights}
 
     def add_policy(self, name: str, policy: Policy) -> None:
-        """Take in a copy of what acts in another policy.
-
-        Raises:
-            SpecError: It keeps a memory through an episode.
-        """
-        require_no_memory(name, policy)
+        """Take in a copy of what acts in another policy."""
         self.policies.add_rl_module(name, slim_copy(policy, trust=self.trust))
         if normalisation_of(policy):
             self.observation_counts[name] = 0
@@ -231,24 +202,19 @@ class EnvRunner(Checkpointable):
         self.policies.remove_rl_module(name)
         self.observation_counts.pop(name, None)
         self._fresh.pop(name, None)
+        if self._stepping is not None:
+            self._stepping.forget(name)
 
     def close(self) -> None:
         """Close the environments; the next `sample` makes new ones and begins new episodes."""
-        if self._episodes is not None:
-            self._episodes.close()
-        self._episodes, self._has_begun = None, False
+        if self._stepping is not None:
+            self._stepping.close()
+        self._stepping, self._has_begun = None, False
 
-    def _running(self) -> Episodes:
-        if self._episodes is None:
-            acting = sorted({*map(self.policy_of, self.agents())})
-            self._episodes = Episodes(
-                self.env, self.num_envs, {name: self._spaces(self.policies[name]) for name in acting}
-            )
-        return self._episodes
-
-    @staticmethod
-    def _spaces(policy: Policy) -> EnvSpaces:
-        return EnvSpaces(policy.spec.observation_space, policy.spec.action_space)
+    def _running(self) -> Stepping:
+        if self._stepping is None:
+            self._stepping = Stepping(self.env, self.num_envs, self.policies, list(self._rows()))
+        return self._stepping
 
     def get_checkpointable_components(self) -> list[tuple[str, Restorable]]:
         """Its policies."""

@@ -9,7 +9,6 @@ import torch
 
 from rlpipe.policies.observation_stages import Normalize
 from rlpipe.policies.policy import Policy
-from rlpipe.snapshot.spaces import nested_batch
 from rlpipe.snapshot.state import Array
 
 
@@ -60,10 +59,8 @@ def seen_by_normalisation(policy: Policy, tensors: dict[str, torch.Tensor]) -> A
     found = normalisation_of(policy)
     if found is None:
         return None
-    graph = policy.running_graph()
     with torch.inference_mode():
-        nested = nested_batch(graph.space, tensors, "obs")  # type: ignore[arg-type]
-        rows: Array = graph.observation[: found[0]](nested).cpu().numpy()
+        rows: Array = policy.running_graph().prepared(tensors, stages=found[0]).cpu().numpy()
     return rows
 
 

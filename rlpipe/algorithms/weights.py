@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from rlpipe.checkpoint.following import quietly
 from rlpipe.checkpoint.restore import snapshot_of
+from rlpipe.modules.multi_rl_module import MultiRLModule
 from rlpipe.modules.torch.probing import place_of
 from rlpipe.modules.torch.trial import trial
 from rlpipe.policies.policy import Policy
@@ -46,6 +47,16 @@ def reduced(policy: Policy) -> tuple[State, Transfer]:
         live = snapshot_of(policy)
     acting = select(live, _INFERENCE)
     return copied(acting.state), Transfer(_bytes(live), _bytes(acting))
+
+
+def weights_of(
+    policies: MultiRLModule, policy_ids: Collection[str] | None, *, inference_only: bool
+) -> dict[str, State]:
+    """Copies of the weights of some policies, or of all; see `Algorithm.get_weights`."""
+    chosen = {name: policies[name] for name in (policies if policy_ids is None else policy_ids)}
+    if inference_only:
+        return {name: reduced(policy)[0] for name, policy in chosen.items()}
+    return {name: policy.get_state() for name, policy in chosen.items()}
 
 
 def _bytes(snapshot: Snapshot) -> int:

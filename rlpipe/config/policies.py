@@ -6,6 +6,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rlpipe.config.findings import Findings
+from rlpipe.config.training import (
+    is_dotted,
+    named_paths,
+    read_learner,
+    read_mapping,
+    read_policies_to_train,
+    read_runner,
+)
 from rlpipe.config.values import checked_id, described, integer, text, text_list
 from rlpipe.errors import RlpipeError
 from rlpipe.pipeline.settings import AlgorithmSettings, ModuleSettings, PolicySettings
@@ -24,14 +32,25 @@ def read_algorithm(config: Node, findings: Findings) -> AlgorithmSettings:
         policy_id: _policy(f"algorithm.policies.{policy_id}", _mapping(policy), config, findings)
         for policy_id, policy in _mapping(config["algorithm"]["policies"]).items()
     }
-    seed = integer("algorithm.seed", config["algorithm"]["seed"], findings, least=0)
-    return AlgorithmSettings(policies=policies, seed=seed)
+    node = config["algorithm"]
+    seed = integer("algorithm.seed", node["seed"], findings, least=0)
+    learner = read_learner(node["learner"], findings)
+    to_train = node["policies_to_train"]
+    return AlgorithmSettings(
+        policies=policies,
+        seed=seed,
+        policy_mapping_fn=read_mapping(node["policy_mapping_fn"], policies, findings),
+        policies_to_train=read_policies_to_train(to_train, policies, findings, is_trained=learner is not None),
+        learner=learner,
+        env_runner=read_runner(node["env_runner"], seed, findings),
+    )
 
 
 def configured_classes(config: Node) -> tuple[str, ...]:
     """Class paths that the config itself names: whoever wrote it vouches for them."""
     modules = [config["module"], *_own_modules(config)]
-    return tuple(sorted({path for module in modules for path in _class_paths(module)}))
+    own = (path for path in named_paths(config["algorithm"]) if not path.startswith(("rlpipe.", "torch.")))
+    return tuple(sorted({*(path for module in modules for path in _class_paths(module)), *own}))
 
 
 def falls_back(config: Node, key: str) -> bool:
@@ -51,7 +70,7 @@ def _module(key: str, own: Node, shared: Node, findings: Findings) -> ModuleSett
     effective = {name: shared[name] if own.get(name) is None else own[name] for name in shared}
     effective["model_config"] = _model_config(own, shared)
     class_path = text(f"{key}.class_path", effective["class_path"], findings)
-    if class_path is None or not _is_dotted(class_path):
+    if class_path is None or not is_dotted(class_path):
         expected, found = "the dotted path of a module class", described(class_path)
         fix = "choose one (module=ppo), or name yours: module.class_path=my_package.networks.MyModule"
         findings.add(f"{key}.class_path", expected=expected, found=found, fix=fix)
@@ -114,12 +133,8 @@ def _space(key: str, value: Any, findings: Findings) -> Space | None:
 def _class_paths(module: Node) -> Iterator[str]:
     for path in (module.get("class_path"), _mapping(module.get("model_config")).get("class")):
         # A glob would vouch for classes that files name, too.
-        if isinstance(path, str) and _is_dotted(path) and not path.startswith("rlpipe."):
+        if isinstance(path, str) and is_dotted(path) and not path.startswith("rlpipe."):
             yield path
-
-
-def _is_dotted(path: str) -> bool:
-    return "." in path and all(name.isidentifier() for name in path.split("."))
 
 
 def _own_modules(config: Node) -> list[Node]:

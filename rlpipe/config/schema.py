@@ -50,11 +50,32 @@ class PolicyConfig:
 
 
 @dataclass
+class LearnerConfig:
+    """What trains the policies; `optimizer` and `scheduler` have `class` and `kwargs`."""
+
+    loss: Any = None
+    optimizer: Any = None
+    scheduler: Any = None
+
+
+@dataclass
+class EnvRunnerConfig:
+    """What lets the policies act."""
+
+    env: str | None = None
+    num_envs: int = 1
+
+
+@dataclass
 class AlgorithmConfig:
-    """The policies that are built where no source gives them."""
+    """The policies that are built where no source gives them, and what is built beside them."""
 
     policies: dict[str, PolicyConfig] = field(default_factory=dict)
     seed: int = 0
+    policy_mapping_fn: Any = None
+    policies_to_train: Any = None
+    learner: LearnerConfig = field(default_factory=LearnerConfig)
+    env_runner: EnvRunnerConfig = field(default_factory=EnvRunnerConfig)
 
 
 @dataclass

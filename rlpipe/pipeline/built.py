@@ -10,6 +10,7 @@ from rlpipe.algorithms.env_runner import EnvSpaces, make_env, spaces_of
 from rlpipe.errors import ConfigError, DeviceError, MissingDependencyError, RlpipeError, listed
 from rlpipe.importers.importer import ImportReport
 from rlpipe.pipeline.choose import chosen_ids, entry_selection
+from rlpipe.pipeline.equipped import equipped, is_equipped
 from rlpipe.pipeline.lift import Kind, algorithm_of, container_of
 from rlpipe.pipeline.reports import SourceFacts
 from rlpipe.pipeline.settings import AlgorithmSettings, PolicySettings, RunSettings, SelectSettings
@@ -60,11 +61,14 @@ class BuiltSource:
         """The chosen policies, built; the same seed and id give the same weights, whatever else is chosen.
 
         Raises:
-            ConfigError: Some cannot be built; all of them.
+            ConfigError: Some cannot be built; all of them. Or some are chosen, and there is more than policies.
         """
         del arrays
         policies = self._policies(chosen_ids(chosen.policy_ids, self.ids()))
         tree = algorithm_of(container_of(policies))
+        if is_equipped(self.algorithm):
+            _require_all(chosen)
+            tree = equipped(tree, self.algorithm, trust=self.trust)
         selection = entry_selection(chosen)
         return tree if selection == Selection() else select(tree, selection)
 
@@ -87,6 +91,18 @@ class BuiltSource:
         env = settings.env or self.env
         snapshot = fresh_policy(policy_id, settings, env=env, seed=self.algorithm.seed, trust=self.trust)
         return replace(snapshot, metadata=_metadata(snapshot.metadata, env))
+
+
+def _require_all(chosen: SelectSettings) -> None:
+    """What is beside policies belongs to all of them."""
+    if chosen.policy_ids is not None:
+        raise ConfigError(
+            "policy_ids takes policies alone, and the algorithm has more",
+            expected="all of its policies",
+            found=f"policy_ids=[{', '.join(chosen.policy_ids)}]",
+            fix="save it whole, and take policies out of that: source.path=...; or leave algorithm.learner, "
+            "algorithm.env_runner and algorithm.policy_mapping_fn out",
+        )
 
 
 def built_source(settings: RunSettings) -> BuiltSource:

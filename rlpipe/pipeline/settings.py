@@ -30,6 +30,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from rlpipe.algorithms.runner_spec import RunnerSpec
+from rlpipe.algorithms.training_spec import TrainingSpec
 from rlpipe.checkpoint.choose import Goal
 from rlpipe.checkpoint.retention import Retention
 from rlpipe.exporters.labels import Labels
@@ -202,10 +204,23 @@ class PolicySettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlgorithmSettings:
-    """The policies that ``task=save`` without a source, and a base left None, build; ``seed`` fixes their weights."""
+    """The policies that ``task=save`` without a source, and a base left None, build, and what is built beside them.
+
+    Attributes:
+        policies: Id -> policy.
+        seed: Fixes their weights, and where chance in training and acting starts from.
+        policy_mapping_fn: Agent or glob -> policy id, or the path of a function; None leaves it open.
+        policies_to_train: Ids of those that the learner trains; None for all.
+        learner: How they are trained; None without a learner.
+        env_runner: What lets them act; None without a runner.
+    """
 
     policies: Mapping[str, PolicySettings] = field(default_factory=dict)
     seed: int = 0
+    policy_mapping_fn: Mapping[str, str] | str | None = None
+    policies_to_train: tuple[str, ...] | None = None
+    learner: TrainingSpec | None = None
+    env_runner: RunnerSpec | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -138,20 +138,32 @@ class PolicyGraph(nn.Module):
 
     def think(self, named: Named) -> Thought:
         """Prepare the observation and ask the module."""
-        begins = named.get(EPISODE_START)
-        past = Past((named[name] for name in self.stage_memory), begins)
-        nested: Any = nested_batch(self.space, {name: named[name] for name in self.observation_names}, OBSERVATION)  # type: ignore[misc]
+        return self._thought(
+            named, self.module.forward_exploration if self.options.samples else self.module.forward_inference
+        )
+
+    def wander(self, named: Named) -> Thought:
+        """As `think`, but the module is asked for what exploring needs, whatever the options."""
+        return self._thought(named, self.module.forward_exploration)
+
+    def _thought(self, named: Named, ask: Any) -> Thought:
+        nested, past = self._nested(named)
         batch: dict[str, Any] = {"obs": self.observation(nested, past)}
         if self.module_memory:
             batch[STATE_IN] = {name: self._begun(named, port) for name, port in self.module_memory.items()}
-        ask = self.module.forward_exploration if self.options.samples else self.module.forward_inference
-        outputs: Mapping[str, Any] = ask(batch)  # type: ignore[operator]
+        outputs: Mapping[str, Any] = ask(batch)
         return Thought(outputs, [*past.kept, *self._module_kept(outputs)], batch)
 
-    def prepared(self, named: Named) -> Any:
-        """What the module is given for observations (B, ...) by name, where no stage remembers."""
-        nested: Any = nested_batch(self.space, {name: named[name] for name in self.observation_names}, OBSERVATION)  # type: ignore[misc]
-        return self.observation(nested, Past((), None))
+    def prepared(self, named: Named, *, stages: int | None = None) -> Any:
+        """What the module is given for inputs (B, ...) by name, or what comes out of the first stages."""
+        nested, past = self._nested(named)
+        chain = self.observation if stages is None else self.observation[:stages]
+        return chain(nested, past)
+
+    def _nested(self, named: Named) -> tuple[Any, Past]:
+        """The observations as their space nests them, and what the stages remember."""
+        past = Past((named[name] for name in self.stage_memory), named.get(EPISODE_START))
+        return nested_batch(self.space, {name: named[name] for name in self.observation_names}, OBSERVATION), past  # type: ignore[misc]
 
     def _begun(self, named: Named, port: str) -> torch.Tensor:
         """What the module remembers, put back where an episode begins."""

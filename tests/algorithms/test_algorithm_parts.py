@@ -14,6 +14,7 @@ import torch
 
 from rlpipe.algorithms.algorithm import Algorithm
 from rlpipe.algorithms.learner import Learner
+from rlpipe.algorithms.runner_spec import RunnerSpec
 from rlpipe.checkpoint.restore import snapshot_of
 from rlpipe.errors import ConfigError, IdError, SelectionError, SpecError, StateMismatchError, UntrustedClassError
 from rlpipe.snapshot import content_hash
@@ -265,3 +266,39 @@ def test_an_algorithm_from_a_state_trains_on() -> None:
         Algorithm.from_state(made.get_state(), specs, training=training(), trust=TRUST)
     with pytest.raises(StateMismatchError):
         Algorithm.from_state(state, specs)
+
+
+@pytest.mark.parametrize("runners", [1, 2])
+def test_a_state_with_runners_makes_an_algorithm_that_goes_on(runners: int) -> None:
+    made = whole(runners=runners)
+    go(made, 2)
+    assert made.runners is not None
+    again = Algorithm.from_state(
+        made.get_state(),
+        {name: policy.spec for name, policy in made.policies.items()},
+        training=training(),
+        env_runner=RunnerSpec(env="CartPole-v1", num_envs=2),
+        num_env_runners=runners,
+        evaluation_runner=RunnerSpec(env="CartPole-v1"),
+        policy_mapping_fn={"0": "p0", "1": "p1"},
+        trust=TRUST,
+    )
+    assert equal(again.get_state(), made.get_state())
+    assert content_hash(snapshot_of(again)) == content_hash(snapshot_of(made))
+    require_in_step(again)
+    state = made.get_state()
+    for runner in made.runners.runners:
+        runner.reset()
+    expected = go(made, 2)
+    again.set_state(state)
+    assert go(again, 2) == expected
+
+
+def test_a_state_with_runners_is_not_of_an_algorithm_without() -> None:
+    made = whole()
+    specs = {name: policy.spec for name, policy in made.policies.items()}
+    with pytest.raises(StateMismatchError):
+        Algorithm.from_state(made.get_state(), specs, training=training(), trust=TRUST)
+    acting = RunnerSpec(env="CartPole-v1")
+    with pytest.raises(SelectionError, match="'p7'"):
+        Algorithm.from_state({}, specs, env_runner=acting, policy_mapping_fn={"*": "p7"})

@@ -10,7 +10,7 @@ import torch
 from rlpipe.algorithms.runner import EnvRunner
 from rlpipe.algorithms.weights import reduced
 from rlpipe.checkpoint.restore import snapshot_of
-from rlpipe.errors import ConfigError, EnvironmentMismatchError, SelectionError, SpecError, StateMismatchError
+from rlpipe.errors import ConfigError, EnvironmentMismatchError, SelectionError, StateMismatchError
 from rlpipe.snapshot import content_hash
 from rlpipe.snapshot.state import arrays, equal
 from tests.algorithms.whole import FAMILIES, cartpole_policy
@@ -165,12 +165,3 @@ def test_wrong_numbers_and_environments_are_told_at_once() -> None:
         other.sample(1)
     with pytest.raises(EnvironmentMismatchError):
         other.evaluate(1)
-
-
-def test_a_policy_with_a_memory_is_refused() -> None:
-    source: Any = cartpole_policy()
-    source.module.get_initial_state = lambda: {"h": torch.zeros(4)}
-    with pytest.raises(SpecError, match="keeps a memory"):
-        EnvRunner({"p0": source}, env="CartPole-v1")
-    with pytest.raises(SpecError, match="keeps a memory"):
-        runner().add_policy("p1", source)

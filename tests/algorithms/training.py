@@ -29,6 +29,14 @@ def loss(module: Any, batch: Mapping[str, Any]) -> torch.Tensor:
     return found + outputs["value"].square().mean() if "value" in outputs else found
 
 
+def sequence_loss(module: Any, batch: Mapping[str, Any]) -> torch.Tensor:
+    """As `loss`, over what an EnvRunner gives of a module that remembers: (B, T, ...)."""
+    outputs = module.forward_train(batch)
+    counts = batch["loss_mask"]
+    found = nn.functional.cross_entropy(outputs["logits"][counts], batch["actions"][counts])
+    return found + outputs["value"][counts].square().mean()
+
+
 def noisy_loss(module: Any, batch: Mapping[str, Any]) -> torch.Tensor:
     """As `loss`, with numbers of all generators in it."""
     import random
