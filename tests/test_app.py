@@ -316,7 +316,7 @@ def test_an_interrupted_run_leaves_a_result(tmp_path: Path) -> None:
         time.sleep(1)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
-    # CPython ends itself by the signal where the interrupt has passed an exec, as of a dataclass; shells say 130 to both.
+    # Where the interrupt has passed an exec, as of a dataclass, CPython ends by the signal; shells say 130 to both.
     assert process.returncode in (130, -signal.SIGINT)
     assert err.strip() == "interrupted"
     (path,) = tmp_path.glob("outputs/**/result.json")
