@@ -26,9 +26,16 @@ class _InertLoader(_Base):  # type: ignore[misc]
     """PyYAML's safe loader, to which every tag that it does not know is only a remark on a plain value."""
 
     def flatten_mapping(self, node: Any) -> None:
-        """Take no merge key: a few lines of them ask for any amount of memory."""
-        if any(key.tag == "tag:yaml.org,2002:merge" for key, _ in node.value):
-            raise yaml.constructor.ConstructorError(None, None, "a merge key", node.start_mark)
+        """Take no merge key: a few lines of them ask for any amount of memory. Take no key twice: one would be lost."""
+        seen = set()
+        for key, _ in node.value:
+            if key.tag == "tag:yaml.org,2002:merge":
+                raise yaml.constructor.ConstructorError(None, None, "a merge key", node.start_mark)
+            if isinstance(key, yaml.ScalarNode):
+                if (key.tag, key.value) in seen:
+                    found = f"the key {key.value!r} twice, again in line {key.start_mark.line + 1}"
+                    raise yaml.constructor.ConstructorError(None, None, found, key.start_mark)
+                seen.add((key.tag, key.value))
 
 
 def _plain(loader: Any, tag: str, node: Any) -> Iterator[Any]:

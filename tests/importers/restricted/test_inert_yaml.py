@@ -57,6 +57,8 @@ def test_nothing_is_called(text: str, tmp_path: object) -> None:
         (b"- " * 5_000 + b"1", "levels"),
         (b"a: &a [1]\nb:\n  <<: *a", "merge key"),
         (b"\xff", "codec"),
+        (b"a: 1\nb: 2\na: 3\n", "'a' twice, again in line 3"),
+        (b"a:\n  !!python/object:x.Y\n  b: 1\n  b: 1\n", "'b' twice, again in line 4"),
         (b"a: !!int foo", "invalid literal"),
         (b"a: 1" + b"0" * 10_000, "digits"),
         (b"? {a: 1}\n: 2", "unhashable"),
