@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from rlpipe.errors import ConfigError, ForeignFormatError, NormalizerError, closest
+from rlpipe.errors import ConfigError, ForeignFormatError, NormalizerError, closest, listed
 from rlpipe.importers.libraries.rsl_rl.checkpoint import SavedRun
 from rlpipe.importers.libraries.rsl_rl.networks import Memory, Stack
 from rlpipe.importers.libraries.rsl_rl.settings import AGENT, Settings, inside, real, texts
@@ -18,6 +18,9 @@ _WORDS: Mapping[str, str] = MappingProxyType(
     | {name: name for name in ("elu", "gelu", "identity", "mish", "relu", "selu", "sigmoid", "softplus", "tanh")}
 )
 """The library's word -> ours. Source: resolve_nn_activation in rsl_rl/utils/utils.py."""
+
+_SPREAD = frozenset({"class_name", "init_std", "learn_std", "std_range", "std_type"})
+"""What `distribution_cfg` may say of a Gaussian. Source: rsl_rl/modules/distribution.py."""
 
 _FIX = "source.params=<folder of the right one>, or source.params=none and source.activation=..."
 
@@ -52,7 +55,11 @@ class Agent:
 
 
 def read_agent(settings: Settings, run: SavedRun) -> Agent:
-    """The settings of the policy that acts, from the section that the version has for it."""
+    """The settings of the policy that acts, from the section that the version has for it.
+
+    Raises:
+        ForeignFormatError: They do not say what the actions are drawn from.
+    """
     agent = settings.agent
     role = "student" if run.distilled else "actor"
     model = inside(agent, role)
@@ -65,7 +72,7 @@ def read_agent(settings: Settings, run: SavedRun) -> Agent:
 def _of_model(agent: Mapping[str, Any], model: Mapping[str, Any], role: str) -> Agent:
     """Versions 4 and 5: a section for each network."""
     spread = model.get("distribution_cfg")
-    distribution = _last(_text(inside(spread, "class_name")) or "")
+    distribution = _distribution(spread, f"{role}.distribution_cfg")
     return Agent(
         activation=_text(model.get("activation")),
         hidden=_wholes(model.get("hidden_dims")),
@@ -76,6 +83,34 @@ def _of_model(agent: Mapping[str, Any], model: Mapping[str, Any], role: str) -> 
         spreads="Heteroscedastic" in distribution or model.get("state_dependent_std") is True,
         groups=_groups(agent, role),
         clip_actions=_clip(agent),
+    )
+
+
+def _distribution(spread: Any, key: str) -> str:
+    """Name of the class that the actions come from; "" where nothing is said of one.
+
+    A word that is not understood would make a Gaussian of any distribution.
+    """
+    if spread is None:
+        return ""
+    name = _last(_text(inside(spread, "class_name")) or "")
+    if not name:
+        found = listed(map(str, spread)) or "nothing" if isinstance(spread, dict) else repr(spread)[:80]
+        raise _unclear(f"{key}.class_name", "the name of a distribution", f"none, beside {found}")
+    strange = {str(given) for given in spread} - _SPREAD
+    if name.endswith("GaussianDistribution") and strange:
+        raise _unclear(f"{key}.{min(strange)}", f"some of {listed(_SPREAD)}", listed(strange))
+    if spread.get("std_type") not in (None, "scalar", "log"):
+        raise _unclear(f"{key}.std_type", "scalar or log", repr(spread["std_type"])[:80])
+    return name
+
+
+def _unclear(key: str, expected: str, found: str) -> ForeignFormatError:
+    return ForeignFormatError(
+        f"{AGENT} does not say what the actions are drawn from: {key}",
+        expected=expected,
+        found=found,
+        fix="take the file of the run as it was written: source.params=<its folder>",
     )
 
 

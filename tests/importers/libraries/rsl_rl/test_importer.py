@@ -182,6 +182,29 @@ def test_a_distribution_that_is_not_a_gaussian_is_refused() -> None:
         read(golden("v5_beta"), Options())
 
 
+@pytest.mark.parametrize(
+    ("case", "line", "spoiled", "key"),
+    [
+        ("v5_beta", "    class_name: BetaDistribution", "    class^name: BetaDistribution", "class_name"),
+        ("v5_beta", "    class_name: BetaDistribution", "    class_name: 3", "class_name"),
+        ("v5_beta", "  distribution_cfg:\n    class_name: BetaDistribution", "  distribution_cfg: Beta", "class_name"),
+        ("v5_state", "    std_type: scalar", "    std^type: log", "std^type"),
+        ("v5_mlp", "    std_type: scalar", "    std_type: lgo", "std_type"),
+    ],
+)
+def test_what_the_actions_are_drawn_from_is_not_guessed(
+    case: str, line: str, spoiled: str, key: str, tmp_path: Path
+) -> None:
+    path = run_of(case, tmp_path)
+    settings = path.parent / "params" / "agent.yaml"
+    assert line in settings.read_text()
+    settings.write_text(settings.read_text().replace(line, spoiled))
+    with pytest.raises(ForeignFormatError) as caught:
+        read(path, Options())
+    assert caught.value.subject.startswith("agent.yaml ")
+    assert caught.value.subject.endswith(f": actor.distribution_cfg.{key}")
+
+
 def test_settings_of_another_run_are_refused(tmp_path: Path) -> None:
     path = run_of("v5_mlp", tmp_path)
     text = (path.parent / "params" / "agent.yaml").read_text()
