@@ -54,6 +54,7 @@ class VerifyReport:
         components: How many components were checked.
         nbytes: How many bytes of array files and attachments were checked.
         identical: Policies whose weights are the same; not told where there is damage.
+        sha256: What `sha256_of` gives, where every byte is sound and it is not the value that was expected; else "".
     """
 
     path: Place
@@ -62,10 +63,11 @@ class VerifyReport:
     components: int
     nbytes: int
     identical: tuple[tuple[str, ...], ...] = ()
+    sha256: str = ""
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is damaged."""
+        """Whether nothing is damaged, and it is the one that is meant."""
         return not self.findings
 
 
@@ -98,11 +100,14 @@ def _verify(path: Place, directory: Place, sha256: str | None) -> VerifyReport:
     checked = list(_check(str(directory), "", ""))
     findings = [finding for each in checked for finding in each.findings]
     findings = findings or list(_check_as_one(directory))
-    findings = findings or list(_check_whole(directory, sha256))
+    other = "" if findings or sha256 is None else _other(directory, sha256)
+    if other:
+        found = f"this is another checkpoint: SHA-256 {other}, expected {sha256}"
+        findings = [Finding("", MANIFEST_NAME, "", found)]
     notes = [note for each in checked for note in each.notes]
     identical = () if findings else identical_policies(inspect_checkpoint(directory))
     nbytes = sum(each.nbytes for each in checked)
-    return VerifyReport(path, tuple(findings), tuple(notes), len(checked), nbytes, identical)
+    return VerifyReport(path, tuple(findings), tuple(notes), len(checked), nbytes, identical, other)
 
 
 def _check(directory: str, path: str, expected: str) -> Iterator[_Checked]:
@@ -146,11 +151,10 @@ def _check_as_one(directory: Place) -> Iterator[Finding]:
         yield Finding("", MANIFEST_NAME, "", _line(error))
 
 
-def _check_whole(directory: Place, expected: str | None) -> Iterator[Finding]:
-    """Whether it is the very checkpoint that is meant."""
-    found = expected and sha256_of(directory)
-    if found != expected:
-        yield Finding("", MANIFEST_NAME, "", f"this is another checkpoint: SHA-256 {found}, expected {expected}")
+def _other(directory: Place, expected: str) -> str:
+    """The SHA-256 of another checkpoint than the very one that is meant; else ""."""
+    found = sha256_of(directory)
+    return "" if found == expected else found
 
 
 def _line(error: CheckpointError) -> str:

@@ -37,6 +37,7 @@ from rlpipe.pipeline.sources import CheckpointSource, foreign_source
 USES = frozenset({"source", "checkpoint.path", "select.policy_ids", "trust", "verify"})
 READS_ARTIFACTS = True
 BATCHES = (1, 2, 7)
+ANOTHER = "another"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,15 +46,19 @@ class Check:
 
     Attributes:
         subject: A component, a file, a policy.
-        verdict: "ok", or what is wrong.
+        verdict: "ok", "damaged", or "another": sound, and not the one that `verify.sha256` is of.
         detail: What was done, in words.
         findings: What is wrong, one by one; their components are named from the source.
+        expected: The SHA-256 that was given, if this is another.
+        found: The one that it has, if this is another.
     """
 
     subject: str
     verdict: str
     detail: str = ""
     findings: tuple[Finding, ...] = ()
+    expected: str = ""
+    found: str = ""
 
     @property
     def ok(self) -> bool:
@@ -73,6 +78,7 @@ class Check:
             "verdict": self.verdict,
             "detail": self.detail,
             "findings": [asdict(finding) for finding in self.findings],
+            **({"expected": self.expected, "found": self.found} if self.verdict == ANOTHER else {}),
         }
 
 
@@ -145,7 +151,7 @@ def _verify_checkpoint(located: Located, settings: RunSettings) -> VerifyTaskRep
         source=located.facts,
         notes=tuple(map(identical_note, identical)),
         warnings=(*located.notes, *(note for one in found for note in one.notes)),
-        checks=tuple(_check_of(one, located.path) for one in found),
+        checks=tuple(_check_of(one, located.path, wanted) for one in found),
         identical=identical,
         sha256=sha256_of(places[0]) if wanted == SHOW and found[0].ok else None,
     )
@@ -168,10 +174,12 @@ def _places(located: Located, settings: RunSettings) -> list[Place]:
     return [source.directory(policy_id) for policy_id in chosen_ids(settings.select.policy_ids, source.ids())]
 
 
-def _check_of(found: VerifyReport, root: Place) -> Check:
+def _check_of(found: VerifyReport, root: Place, wanted: str | None) -> Check:
     components, size = tables.count(found.components, "component"), tables.size(found.nbytes)
     if found.ok:
         return Check(subject=str(found.path), verdict="ok", detail=f"every byte of {components}, {size} of arrays")
+    if found.sha256 and wanted is not None:
+        return _another(str(found.path), "checkpoint", found.sha256, require_sha256(wanted))
     place = found.path.as_posix().removeprefix(root.as_posix()).strip("/")
     findings = tuple(
         replace(finding, component="/".join(filter(None, (place, finding.component)))) for finding in found.findings
@@ -286,5 +294,10 @@ def _sha256_of_file(file: Path) -> str:
 def _check_of_sha256(name: str, found: str | None, expected: str) -> Check:
     if found == expected:
         return Check(subject=name, verdict="ok", detail="SHA-256 as given")
-    finding = Finding("", name, "", f"this is another file: SHA-256 {found}, expected {expected}")
-    return Check(subject=name, verdict="damaged", detail="1 finding", findings=(finding,))
+    return _another(name, "file", found or "", expected)
+
+
+def _another(subject: str, kind: str, found: str, expected: str) -> Check:
+    finding = Finding("", subject, "", f"this is another {kind}: SHA-256 {found}, expected {expected}")
+    detail = "not the one that verify.sha256 is of"
+    return Check(subject=subject, verdict=ANOTHER, detail=detail, findings=(finding,), expected=expected, found=found)

@@ -159,9 +159,15 @@ def test_the_number_of_a_checkpoint_is_told_and_compared(run_task: Runner, check
     assert report.to_json()["sha256"] == expected
     assert f"SHA-256: {expected}" in shown(report)
     assert run_task("verify", source=source, verify=VerifySettings(sha256=expected.upper())).ok
-    report = run_task("verify", source=source, verify=VerifySettings(sha256="0" * 64))
+    report = run_task("verify", source=source, verify=VerifySettings(sha256="0" * 64, junit="junit.xml"))
     assert report.exit_code == 1
-    assert f"this is another checkpoint: SHA-256 {expected}" in shown(report)
+    assert f"this is another checkpoint: SHA-256 {expected}" in " ".join(shown(report).split())
+    check = report.to_json()["checks"][0]
+    assert (check["verdict"], check["expected"], check["found"]) == ("another", "0" * 64, expected)
+    junit = Path("junit.xml").read_text()
+    assert 'failures="1"' in junit
+    assert 'message="another; ' in junit
+    assert "damaged" not in shown(report) + junit
 
 
 def test_the_number_of_a_policy_of_a_checkpoint(run_task: Runner, checkpoint: Path) -> None:
@@ -177,7 +183,10 @@ def test_the_number_of_a_model_file(run_task: Runner, sb3_zip: Path) -> None:
     source, expected = SourceSettings(path=str(sb3_zip)), sha256sum(sb3_zip)
     assert run_task("verify", source=source, verify=VerifySettings(sha256="show")).to_json()["sha256"] == expected
     assert run_task("verify", source=source, verify=VerifySettings(sha256=expected)).ok
-    assert not run_task("verify", source=source, verify=VerifySettings(sha256="0" * 64)).ok
+    report = run_task("verify", source=source, verify=VerifySettings(sha256="0" * 64))
+    assert report.exit_code == 1
+    assert [check["verdict"] for check in report.to_json()["checks"]] == ["ok", "another"]
+    assert report.to_json()["checks"][1]["found"] == expected
 
 
 def test_artifacts_have_several_numbers(run_task: Runner, artifacts: Path) -> None:
