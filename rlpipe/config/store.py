@@ -13,7 +13,7 @@ from rlpipe.checkpoint.retention import Retention
 from rlpipe.config.findings import Findings
 from rlpipe.config.source_hints import read_hints
 from rlpipe.config.values import checked_id, choice, choices, described, integer, text
-from rlpipe.errors import closest
+from rlpipe.errors import ConfigError, closest
 from rlpipe.exporters.target import target_ids
 from rlpipe.importers.importer import ids as importer_ids
 from rlpipe.pipeline.settings import ASSEMBLE, AUTO, SHOW, CheckpointSettings, SourceSettings, VerifySettings
@@ -72,9 +72,18 @@ def read_checkpoint(node: Node, findings: Findings) -> CheckpointSettings:
 def read_verify(node: Node, findings: Findings) -> VerifySettings:
     """The node ``verify``."""
     sha256 = text("verify.sha256", node["sha256"], findings)
-    if sha256 not in (None, SHOW):
-        checked_id("verify.sha256", sha256, findings, check=require_sha256)
+    if sha256 not in (None, SHOW) and not _is_sha256(sha256):
+        expected, fix = "64 hex digits, or show", "see verify.sha256=show"
+        findings.add("verify.sha256", expected=expected, found=repr(sha256)[:80], fix=fix)
     return VerifySettings(junit=text("verify.junit", node["junit"], findings), sha256=sha256)
+
+
+def _is_sha256(value: str) -> bool:
+    try:
+        require_sha256(value)
+    except ConfigError:
+        return False
+    return True
 
 
 def _retention(node: Node, findings: Findings) -> Retention:

@@ -91,7 +91,8 @@ def test_what_is_said_about_series_arrives(read: Any) -> None:
         ("checkpoint.keep_every=1000", "checkpoint.step: the step that this checkpoint is of"),
         ("checkpoint.keep_best=-1", "a whole number of at least 0"),
         ("checkpoint.goal=best", "one of max, min"),
-        ("verify.sha256=abc", "64 hex digits"),
+        ("verify.sha256=abc", "64 hex digits, or show"),
+        ("verify.sha256=abc", "see verify.sha256=show"),
         ("verify.sha256=7", "a text"),
     ],
 )
