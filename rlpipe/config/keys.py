@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, get_args, get_origin, get_type_hints
 
 from rlpipe.config.findings import LOOK
@@ -19,11 +19,13 @@ class UnknownKey:
         key: Its whole dotted name.
         known: Whole dotted names of the keys beside it.
         deeper: Keys of that very name further down, where it may have been meant.
+        whole: Keys that are like all of what was typed, where more was typed than this key.
     """
 
     key: str
     known: tuple[str, ...]
     deeper: tuple[str, ...] = ()
+    whole: tuple[str, ...] = ()
 
     @property
     def expected(self) -> str:
@@ -33,7 +35,7 @@ class UnknownKey:
     @property
     def fix(self) -> str:
         """The nearest key as a question, if one is near."""
-        near = self.deeper or self._beside()
+        near = self.deeper or self.whole or self._beside()
         return f"did you mean {' or '.join(near)}?" if near else f"leave it out, or {LOOK}"
 
     def _beside(self) -> tuple[str, ...]:
@@ -63,7 +65,33 @@ def unknown_key(key: str) -> UnknownKey | None:
     found: Any = True
     for name in reversed(key.split(".")):
         found = {name: found}
-    return next(iter(_unknown(found, RootConfig, ())), None)
+    unknown = next(iter(_unknown(found, RootConfig, ())), None)
+    if unknown is None or unknown.key == key:
+        return unknown
+    return replace(unknown, whole=closest(key, _alike(unknown, key))[:1])
+
+
+def _alike(unknown: UnknownKey, key: str) -> Iterator[str]:
+    """Keys of the schema beside an unknown one, as long as what was typed, and alike in each part."""
+    start, typed = unknown.key.count("."), key.split(".")
+    for known in _leaves(RootConfig, ()):
+        parts = known.split(".")
+        is_beside = len(parts) == len(typed) and parts[:start] == typed[:start]
+        if is_beside and all(map(_is_like, typed[start:], parts[start:])):
+            yield known
+
+
+def _is_like(typed: str, known: str) -> bool:
+    return bool(closest(typed, [known]))
+
+
+def _leaves(annotation: Any, path: Sequence[str]) -> Iterator[str]:
+    """Dotted keys of the schema with nothing below; what only the user names is not known here."""
+    if not is_dataclass(annotation):
+        yield ".".join(path)
+        return
+    for name, inner in get_type_hints(annotation).items():
+        yield from _leaves(inner, [*path, name])
 
 
 def unknown_keys(config: Mapping[str, Any]) -> tuple[UnknownKey, ...]:

@@ -42,6 +42,22 @@ def test_a_key_that_lies_deeper_is_asked_for(key: str, fix: str) -> None:
     assert found.fix == fix
 
 
+@pytest.mark.parametrize(
+    ("key", "fix"),
+    [
+        ("sorce.path", "did you mean source.path?"),
+        ("sorce.pth", "did you mean source.path?"),
+        ("artefact.path", "did you mean artifact.path?"),
+        ("algorithm.lerner.loss", "did you mean algorithm.learner.loss?"),
+        ("sorce.xyzzy", "did you mean source or restore?"),
+    ],
+)
+def test_all_of_what_was_typed_is_compared(key: str, fix: str) -> None:
+    found = unknown_key(key)
+    assert found is not None
+    assert found.fix == fix
+
+
 def test_a_key_like_no_other_gets_no_question() -> None:
     found = unknown_key("xyzzy")
     assert found is not None
