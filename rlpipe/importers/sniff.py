@@ -20,6 +20,7 @@ _SIGNATURES = (
     (b"7z\xbc\xaf", "a 7z archive", "unpack it and name the file inside"),
     (b"Rar!", "a rar archive", "unpack it and name the file inside"),
 )
+_OF_TORCH = (".pt", ".pth", ".ckpt")
 _ZIP_KINDS = (
     ("constants.pkl", "a TorchScript program", "save the model itself with its trainer; a program has no architecture"),
     ("parameter_list", "a zip of Stable-Baselines 2 (TensorFlow)", "retrain or convert it with Stable-Baselines3"),
@@ -50,15 +51,20 @@ def _sniff_zip(path: Path) -> tuple[str, str]:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError):
-        return f"a damaged or cut zip file ({path.stat().st_size} bytes)", _COPY_AGAIN
+        return f"a damaged or cut {_zip_of(path)} ({path.stat().st_size} bytes)", _COPY_AGAIN
     if min((member.header_offset for member in members), default=0) > 0:
         # The directory is that of a zip inside, the last one that is whole.
-        return f"a cut zip file ({path.stat().st_size} bytes)", _COPY_AGAIN
+        return f"a cut {_zip_of(path)} ({path.stat().st_size} bytes)", _COPY_AGAIN
     names = [member.filename for member in members]
     for ending, what, fix in _ZIP_KINDS:
         if any(name.endswith(ending) for name in names):
             return what, fix
     return f"a zip file with {listed(names) or 'nothing in it'}", "name the trainer's own file, as it was saved"
+
+
+def _zip_of(path: Path) -> str:
+    """What a zip is that cannot be looked into, by its name."""
+    return "file of torch.save (a zip)" if path.suffix.lower() in _OF_TORCH else "zip file"
 
 
 def _sniff_bytes(head: bytes) -> tuple[str, str]:
