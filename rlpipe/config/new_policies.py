@@ -17,11 +17,12 @@ _POLICIES = "algorithm.policies"
 
 
 def require_known_policies(overrides: Sequence[Override], groups: Groups) -> None:
-    """Refuse keys of policies that neither the chosen options nor the command itself bring.
+    """Refuse keys of policies that neither the chosen options nor the command itself bring, and policies that are null.
 
     Raises:
         ConfigError: With all findings.
     """
+    _require_no_null(overrides)
     named = dict(_named(overrides))
     known = _composed_ids(overrides, groups) if named and groups.is_closed else None
     if known is None:
@@ -34,6 +35,18 @@ def require_known_policies(overrides: Sequence[Override], groups: Groups) -> Non
             fix = f"{question}To add a policy, put a plus before the key: '+{override.input_line}'"
             found = "a policy that does not exist"
             findings.add(f"{_POLICIES}.{policy_id}", expected=f"one of {listed(known)}", found=found, fix=fix)
+    findings.raise_if_any()
+
+
+def _require_no_null(overrides: Sequence[Override]) -> None:
+    """In a file a name with nothing behind it has the defaults; a command that says null means something else."""
+    findings = Findings()
+    for override in overrides:
+        key = str(override.package or override.key_or_group)
+        is_given = not (override.is_delete() or override.is_sweep_override())
+        if is_given and override.value() is None and key.startswith(f"{_POLICIES}.") and key.count(".") == 2:
+            fix = f"to leave it out write '~{key}'"
+            findings.add(key, expected="a mapping with keys of the policy", found="null", fix=fix)
     findings.raise_if_any()
 
 

@@ -50,6 +50,16 @@ def test_a_typo_in_an_id_is_told_with_the_nearest_and_with_the_plus(overrides: l
     assert f"'+{overrides[0]}'" in error.fix
 
 
+@pytest.mark.parametrize("plus", ["", "+", "++"])
+def test_a_policy_that_is_null_is_refused(plus: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        require("algorithm=sample", f"{plus}algorithm.policies.p1=null")
+    error = caught.value
+    assert (error.subject, error.found) == ("algorithm.policies.p1", "null")
+    assert "'~algorithm.policies.p1'" in error.fix
+    require("algorithm=sample", "~algorithm.policies.p1")
+
+
 def test_options_of_folders_that_hydra_alone_searches_are_not_judged() -> None:
     require("algorithm.policies.po.env=x", groups=Groups(directories=GROUPS.directories, is_closed=False))
 
