@@ -24,6 +24,9 @@ from rlpipe.pipeline.settings import CheckpointSettings, RunSettings
 from rlpipe.snapshot.selection import Selection
 from rlpipe.snapshot.snapshot import Snapshot
 
+MEMORY = "memory"
+"""The scheme of places that are in this process alone."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class WrittenCheckpoint:
@@ -38,7 +41,7 @@ class WrittenCheckpoint:
         identical: Policies whose weights are the same.
         removed: Older checkpoints that the retention let go.
         notes: What is worth a word about it.
-        warnings: What the retention could not remove, and which policies have no artifacts in it.
+        warnings: What the retention could not remove, which policies lack artifacts in it, and that it does not last.
         native: The artifacts in it.
     """
 
@@ -130,11 +133,18 @@ def write(tree: Snapshot, settings: RunSettings) -> WrittenCheckpoint:
         removed=tuple(each.as_posix() for each in gone.removed),
         notes=(*identical_notes(root), *(f"removed the older checkpoint {each}" for each in gone.removed)),
         warnings=(
+            *_passing(path),
             *native.warnings,
             *(f"the older checkpoint {each} could not be removed: {why}" for each, why in gone.failed),
         ),
         native=native,
     )
+
+
+def _passing(path: Place) -> tuple[str, ...]:
+    """What is said where a checkpoint is gone as soon as whoever wrote it is."""
+    is_memory = path.as_posix().startswith(f"{MEMORY}://")
+    return (f"{MEMORY}:// lasts as long as this process",) if is_memory else ()
 
 
 def _made_at(checkpoint: CheckpointSettings) -> dict[str, Any]:

@@ -48,6 +48,13 @@ def test_good_news_is_no_warning(run_task: Runner) -> None:
     assert f"note: {note}" in stream.getvalue().splitlines()
 
 
+def test_a_checkpoint_that_does_not_last_is_warned_of(run_task: Runner) -> None:
+    said = "memory:// lasts as long as this process"
+    report = run_task("save", checkpoint=CheckpointSettings(path="memory://passing/a"))
+    assert said in report.warnings
+    assert said not in run_task("save", checkpoint=CheckpointSettings(path="memory/a")).warnings
+
+
 def test_the_configured_policies_are_built_and_say_so(run_task: Runner, tmp_path: Path) -> None:
     report = run_task("save")
     (written,) = (tmp_path / "outputs/checkpoints").iterdir()
