@@ -17,7 +17,7 @@ from rlpipe.errors import ArtifactError, CheckpointError, listed
 from rlpipe.exporters.companions.example_cpp import EXAMPLE_CPP_NAME, TARGET, example_cpp
 from rlpipe.exporters.companions.page import PAGE_NAME, page
 from rlpipe.exporters.companions.scripts import EXAMPLE_NAME, VERIFY_NAME, example_script, verify_script
-from rlpipe.exporters.golden import read_golden
+from rlpipe.exporters.golden import lengths, read_golden
 from rlpipe.exporters.record import RECORD_NAME, peek, targets_of, write_record
 from rlpipe.exporters.report import FileFacts, TargetReport
 from rlpipe.exporters.target import resolve, target_ids
@@ -75,12 +75,13 @@ def complete(stage: Path, place: Path, description: Mapping[str, Json], rows: Ma
     for target_id in kept:
         shutil.copytree(place / target_id, stage / target_id)
     made = {target_id: _entry(row) for target_id, row in rows.items()}
-    record: dict[str, Json] = {**description, "targets": {**kept, **made}}
+    vectors = read_golden(stage)
+    record: dict[str, Json] = {**description, "golden": lengths(vectors), "targets": {**kept, **made}}
     proven = sorted(targets_of(record))
     _write_text(stage / VERIFY_NAME, verify_script(proven))
     if (example := example_script(record, proven)) is not None:
         _write_text(stage / EXAMPLE_NAME, example)
-    if TARGET in proven and (program := example_cpp(record, read_golden(stage))) is not None:
+    if TARGET in proven and (program := example_cpp(record, vectors)) is not None:
         _write_text(stage / EXAMPLE_CPP_NAME, program)
     _write_text(stage / PAGE_NAME, page(record))
     beside = sorted(path for path in stage.iterdir() if path.is_file())

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from rlpipe.errors import RlpipeError, UnsupportedModuleError, listed
+from rlpipe.exporters.attributes import plain_attributes, require_attributes_unchanged
 from rlpipe.exporters.location import Location
 from rlpipe.exporters.signature import Signature
 from rlpipe.exporters.target import Arrays
@@ -30,13 +31,16 @@ def freeze(module: nn.Module, signature: Signature, sample: Arrays) -> nn.Module
 
     Raises:
         UnsupportedModuleError: It stays in training mode, holds a tensor on another device, answers differently twice,
-            changes its own tensors, or gives other shapes or dtypes than the signature.
+            changes its own tensors or attributes, or gives other shapes or dtypes than the signature.
     """
     frozen = _frozen_copy(module)
-    before = {name: tensor.clone() for name, tensor in _tensors(frozen)}
+    before, fresh = {name: tensor.clone() for name, tensor in _tensors(frozen)}, plain_attributes(frozen)
     # Choices drawn at random can agree by chance, but not on so many observations.
-    *_, once, again = (_run_first(frozen, signature, sample, batch) for batch in (2, 1, 64, 64))
+    *_, once = (_run_first(frozen, signature, sample, batch) for batch in (2, 1, 64))
+    settled = plain_attributes(frozen)
+    again = _run_first(frozen, signature, sample, 64)
     _require_unchanged(before, dict(_tensors(frozen)))
+    require_attributes_unchanged(fresh, settled, plain_attributes(frozen))
     if not all(map(_same, once, again)):
         raise UnsupportedModuleError(
             "the policy answers the same observations differently twice",

@@ -113,6 +113,12 @@ def write_golden(folder: Path, vectors: Golden) -> None:
     (folder / JSON_NAME).write_text(text + "\n", encoding="utf-8", newline="\n")
 
 
+def lengths(vectors: Golden) -> dict[str, Any]:
+    """How many rows there are, and with memory how many steps and rows of the run; for the record."""
+    run = [list(array.shape[:2]) for array in vectors.run_inputs.values()][:1]
+    return {"rows": len(vectors), **({"sequence": run[0]} if run else {})}
+
+
 def _few(most: int, *groups: Arrays) -> int:
     """How many rows go into the JSON."""
     each = sum(array[0].size for group in groups for array in group.values())

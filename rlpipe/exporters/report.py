@@ -73,8 +73,8 @@ class TargetReport:
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
-        return sum(file.size for file in self.files)
+        """Bytes of the file that runs, as the record and task=info have it; 0 without one."""
+        return self.files[0].size if self.files else 0
 
     @property
     def sha256(self) -> str:
@@ -113,7 +113,7 @@ class TargetReport:
         """Plain JSON for `artifact.json`; what notes say is left to the caller, since they may name places."""
         made = {
             "file": self.files[0].path if self.files else "",
-            "size": self.files[0].size if self.files else 0,
+            "size": self.size,
             "sha256": self.sha256,
             "files": [file.to_json() for file in self.files],
         }

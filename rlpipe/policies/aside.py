@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,14 @@ from rlpipe.errors import ObservationError, listed
 from rlpipe.policies.interface import ACTION_MASK, EPISODE_START, STATE, Port
 from rlpipe.policies.observations import Observations
 from rlpipe.snapshot.state import Array
+
+_FIXES: Mapping[str, str] = MappingProxyType(
+    {
+        STATE: "give what the last step returned for as many rows, or state=None at the start of episodes",
+        EPISODE_START: "give (B,) bool, True for the rows that begin an episode; or leave it out",
+        ACTION_MASK: "give (B, n) bool over all choices, the parts of MultiDiscrete behind each other; None allows all",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +73,10 @@ class Aside:
         if useless:
             expected = "nothing of a memory" if "action_mask" not in useless else "no action_mask"
             raise ObservationError(
-                f"the policy does not use {listed(useless)}", expected=expected, found=listed(useless)
+                f"the policy does not use {listed(useless)}",
+                expected=expected,
+                found=listed(useless),
+                fix=f"leave {listed(useless)} out",
             )
 
     def _memory(self, ports: Sequence[Port], rows: int) -> dict[str, Array]:
@@ -76,6 +88,7 @@ class Aside:
                 "this is no state of the policy",
                 expected=listed(names),
                 found=listed(map(str, self.state)) or "nothing",
+                fix=_FIXES[STATE],
             )
         return {
             port.name: _checked(port.name, self.state[port.name], port.shape, np.dtype(port.dtype), rows, None)
@@ -96,4 +109,5 @@ def _checked(
         f"{name} does not fit",
         expected=f"{dtype} {[rows, *shape]}",
         found=f"{array.dtype} {list(array.shape)}",
+        fix=_FIXES[name.partition(".")[0]],
     )

@@ -253,7 +253,8 @@ class PolicyGraph(nn.Module):
                 found="a policy that was saved for inference only"
                 if slim
                 else (f"a critic that remembers {listed(own)}" if own else listed(map(str, outputs))),
-                fix="export a checkpoint with its training part, or leave value out of export.outputs",
+                fix="leave value out of export.outputs"
+                + (", or export a checkpoint with its training part" if slim else ""),
             )
         value: torch.Tensor = outputs["value"]
         return value.reshape(value.shape[0])

@@ -144,7 +144,7 @@ REFUSED = [
     (LeavesTorch, r"torch.export cannot follow inner \(LeavesTorch\)", "rewrite"),
     (UpdatesItsMean, r"changes its own tensors", "inner.mean"),
     (ReplacesItsMean, r"changes its own tensors", "inner.mean"),
-    (Counts, r"answers the same observations differently twice", "mode"),
+    (Counts, r"changes its own attributes when it acts", "inner.count"),
     (Samples, r"answers the same observations differently twice", "mode"),
     (SometimesExplores, r"draws random numbers", "aten.rand"),
     (DropsAlways, r"answers the same observations differently twice", "dropout"),

@@ -188,6 +188,17 @@ def test_a_slim_policy_has_no_value() -> None:
         slim.answers(named(slim, options), options)
 
 
+@pytest.mark.parametrize("slim", [False, True])
+def test_only_who_lacks_the_training_part_is_told_to_export_with_it(slim: bool) -> None:
+    made = policy(config={"critic": {"type": "lstm"}, **LSTM})
+    subject = made.spec.with_inference_only(inference_only=True).build() if slim else made
+    options = GraphOptions(outputs=("value",))
+    with pytest.raises(UnsupportedModuleError) as caught:
+        subject.answers(named(subject, options), options)
+    assert caught.value.fix.startswith("leave value out of export.outputs")
+    assert ("training part" in caught.value.fix) == slim
+
+
 @pytest.mark.parametrize("component", ["encoder", "encoder.actor_encoder", "pi"])
 @pytest.mark.parametrize("config", [{}, LSTM], ids=["plain", "lstm"])
 def test_features_of_a_component(component: str, config: Any) -> None:

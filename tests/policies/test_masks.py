@@ -113,6 +113,14 @@ def test_a_mask_in_the_observation_is_not_seen_by_the_module(held: Space) -> Non
     assert PolicySpec.from_spec(made.spec.to_spec()).to_json() == made.spec.to_json()
 
 
+@pytest.mark.parametrize("mask", [np.ones((2, 4), bool), np.ones((2, 5)), np.ones((3, 5), bool)])
+def test_a_mask_that_does_not_fit_is_told_how_masks_look(mask: Any) -> None:
+    made = PolicySpec.default(PPO, ROW, SEVERAL, action_mask="").build()
+    with pytest.raises(ObservationError, match="action_mask does not fit") as caught:
+        made.step(np.zeros((2, 3), np.float32), action_mask=mask)
+    assert "(B, n) bool over all choices" in caught.value.fix
+
+
 def test_margins_know_the_mask() -> None:
     made = echo(Discrete(3), 3)
     graph, scores = made.graph(), torch.tensor([[1.0, 4.0, 2.5]])

@@ -121,20 +121,26 @@ def test_a_single_observation_keeps_a_batch_of_one_in_its_state() -> None:
 
 
 @pytest.mark.parametrize(
-    ("aside", "named"),
+    ("aside", "named", "fix"),
     [
-        ({"state": {"state.0": np.zeros((2, 2, 4), np.float32)}}, "no state of the policy"),
-        ({"state": {f"state.{i}": np.zeros((2, 2, 4)) for i in range(2)}}, "float32"),
-        ({"state": {f"state.{i}": np.zeros((3, 2, 4), np.float32) for i in range(2)}}, "state.0 does not fit"),
-        ({"episode_start": np.zeros(3, bool)}, "episode_start does not fit"),
-        ({"episode_start": np.zeros(2)}, "bool"),
-        ({"action_mask": np.ones((2, 2), bool)}, "does not use action_mask"),
+        ({"state": {}}, "no state of the policy", "state=None"),
+        ({"state": {"state.0": np.zeros((2, 2, 4), np.float32)}}, "no state of the policy", "state=None"),
+        ({"state": {f"state.{i}": np.zeros((2, 2, 4)) for i in range(2)}}, "float32", "state=None"),
+        (
+            {"state": {f"state.{i}": np.zeros((3, 2, 4), np.float32) for i in range(2)}},
+            "state.0 does not fit",
+            "state=None",
+        ),
+        ({"episode_start": np.zeros(3, bool)}, "episode_start does not fit", "(B,) bool"),
+        ({"episode_start": np.zeros(2)}, "bool", "(B,) bool"),
+        ({"action_mask": np.ones((2, 2), bool)}, "does not use action_mask", "leave action_mask out"),
     ],
 )
-def test_what_does_not_fit_is_refused(aside: dict[str, Any], named: str) -> None:
+def test_what_does_not_fit_is_refused(aside: dict[str, Any], named: str, fix: str) -> None:
     with pytest.raises(ObservationError) as caught:
         policy().step(rows(1, 2)[0], **aside)
     assert named in str(caught.value)
+    assert fix in caught.value.fix
 
 
 def test_a_policy_without_memory_takes_none_and_gives_none() -> None:

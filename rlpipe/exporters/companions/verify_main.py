@@ -63,8 +63,55 @@ def verified(folder: Path, record: Any, name: str, entry: Any) -> tuple[str, str
         return "not run", f"its runtime is not installed: {error}"
     except Exception as error:  # noqa: BLE001 - whatever the runtime says
         return "failed", f"it cannot be loaded: {type(error).__name__}: {error}"
-    signature = record["signature"]
-    return replayed(folder, checked(step, signature["inputs"]), signature["outputs"], entry["options"])
+    return proven_by_vectors(folder, record, checked(step, record["signature"]["inputs"]), entry["options"])
+
+
+def proven_by_vectors(folder: Path, record: Any, step: Any, options: Any) -> tuple[str, str]:
+    """What the golden vectors say of a loaded artifact, all of those that were exported; see `verified`."""
+    try:
+        if problem := lacking(folder, record):
+            return "failed", problem
+        status, detail = replayed(folder, step, record["signature"]["outputs"], options)
+        problem = "" if status == "failed" else different_json(folder)
+    except (OSError, ValueError, KeyError) as error:
+        return "failed", f"golden vectors that cannot be read: {type(error).__name__}: {error}"
+    return ("failed", problem) if problem else (status, detail)
+
+
+def lacking(folder: Path, record: Any) -> str:
+    """What the golden vectors lack of those that were exported, or "": fewer would prove less."""
+    with np.load(folder / "golden.npz", allow_pickle=False) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    signature, told = record["signature"], record.get("golden", {})
+    inputs, outputs = ([spec["name"] for spec in signature[side]] for side in ("inputs", "outputs"))
+    memory = {name[: -len(NEXT)] for name in outputs if name.endswith(NEXT)}
+    due = {f"inputs/{name}": told.get("rows") for name in inputs}
+    due.update({f"outputs/{name}": told.get("rows") for name in outputs})
+    if memory:
+        due.update({f"sequence/inputs/{name}": told.get("sequence") for name in inputs if name not in memory})
+        due.update({f"sequence/outputs/{name}": told.get("sequence") for name in outputs})
+    for name, expected in due.items():
+        shape = list(arrays[name].shape) if name in arrays else [0]
+        found = shape[:2] if name.startswith("sequence/") else shape[0]
+        if 0 in np.ravel(found) or (expected is not None and found != expected):
+            return f"golden.npz: {found} of {name}, not {expected or 'at least one'}"
+    return ""
+
+
+def different_json(folder: Path) -> str:
+    """Whether golden.json says otherwise than golden.npz, of which it holds the first rows: what, or ""."""
+    told = json.loads((folder / "golden.json").read_text(encoding="utf-8"))
+    with np.load(folder / "golden.npz", allow_pickle=False) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    for key, array in arrays.items():
+        of_run = key.startswith("sequence/")
+        side, _, name = key.removeprefix("sequence/").partition("/")
+        part = told["sequence"] if of_run else told
+        count = part["steps" if of_run else "count"]
+        first = array[:count, 0] if of_run else array[:count]
+        if count < 1 or part[side].get(name) != first.tolist():
+            return f"golden.json: {key} is not as in golden.npz"
+    return ""
 
 
 def replayed(folder: Path, step: Any, specs: Any, options: Any) -> tuple[str, str]:

@@ -14,13 +14,13 @@ from torch._decomp import get_decompositions
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from rlpipe.errors import UnsupportedModuleError
+from rlpipe.errors import UnsupportedModuleError, listed
 from rlpipe.exporters.graph import ExportGraph
 from rlpipe.exporters.program.builder import Builder, UnsupportedError, Value
 from rlpipe.exporters.program.call import Rule, call_of, dtype_of, shape_of
-from rlpipe.exporters.program.program import Program
+from rlpipe.exporters.program.program import DTYPES, Program
 from rlpipe.exporters.program.rules import elementwise, shapes, sums
-from rlpipe.exporters.signature import TensorSpec
+from rlpipe.exporters.signature import Signature, TensorSpec
 
 _WHOLE = "the policy"
 _LIBRARIES = ("aten", "prims")
@@ -39,8 +39,10 @@ def program_of(graph: ExportGraph) -> Program:
     """The program of a policy; the last one is kept for the next target.
 
     Raises:
-        UnsupportedModuleError: An operator that programs do not have, with the part of the policy that uses it.
+        UnsupportedModuleError: An operator that programs do not have, with the part of the policy that uses it; or
+            spaces whose numbers they cannot hold.
     """
+    _require_spaces(graph.signature)
     traced = graph.program.run_decompositions(_table())
     signature = traced.graph_signature
     walk = _Walk(graph, _held(traced))
@@ -52,6 +54,19 @@ def program_of(graph: ExportGraph) -> Program:
     found = dict(zip((spec.name for spec in specs), map(str, signature.user_outputs), strict=True))
     with _refusing(_WHOLE):
         return walk.builder.finished({name: walk.values[result] for name, result in found.items()})
+
+
+def _require_spaces(signature: Signature) -> None:
+    """Check that programs can hold the numbers that the environment gives and takes, whatever the module computes."""
+    specs = [spec for spec in (*signature.inputs, *signature.outputs) if spec.dtype not in DTYPES]
+    for kind in ("observation", "action"):
+        if strange := [f"{spec.name} of {spec.dtype}" for spec in specs if spec.kind == kind]:
+            raise UnsupportedModuleError(
+                f"the {kind} space has numbers that cannot be written without a framework",
+                expected=listed(sorted(DTYPES)),
+                found=listed(strange),
+                fix=f"make the environment's {kind} space float32, or export to onnx",
+            )
 
 
 def _table() -> Any:

@@ -21,7 +21,7 @@ from rlpipe.checkpoint.place import Place
 from rlpipe.checkpoint.verify import Finding, VerifyReport, verify_checkpoint
 from rlpipe.errors import ArtifactError, ConfigError, RlpipeError, UnsafePayloadError
 from rlpipe.exporters.artifact import Artifact, open_artifact
-from rlpipe.exporters.companions.verify_main import damaged, replayed
+from rlpipe.exporters.companions.verify_main import damaged, proven_by_vectors
 from rlpipe.exporters.target import acts
 from rlpipe.pipeline import tables
 from rlpipe.pipeline.acting import noise
@@ -238,11 +238,8 @@ def _act(folder: ArtifactFolder, target_id: str, trust: tuple[str, ...]) -> str:
             raise ArtifactError("; ".join(f"{path} {text}" for path, text in found.items()))
         return "SHA-256; it holds weights and does not act"
     artifact = open_artifact(folder.folder, target=target_id, trust=trust)
-    try:
-        specs = folder.record["signature"]["outputs"]
-        status, detail = replayed(folder.folder, artifact.run, specs, folder.target(target_id)["options"])
-    except (OSError, ValueError, KeyError) as error:
-        status, detail = "failed", f"golden vectors that cannot be read: {error}"
+    options = folder.target(target_id)["options"]
+    status, detail = proven_by_vectors(folder.folder, folder.record, artifact.run, options)
     if status != "ok":
         raise ArtifactError(detail, fix="take another copy of the folder, or export again")
     if not artifact.gives_env_actions:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -58,6 +61,73 @@ def test_a_step_that_differs_is_found(remembering: Path, key: str, said: str, tm
     done = run(changed(remembering, key, tmp_path / "p1") / "verify.py")
     assert done.returncode == 1
     assert said in done.stdout
+
+
+def _emptied(arrays: Any) -> None:
+    arrays.update({name: array[:0] for name, array in arrays.items() if not name.startswith("sequence/")})
+
+
+def _fewer(arrays: Any) -> None:
+    arrays.update({name: array[:3] for name, array in arrays.items() if not name.startswith("sequence/")})
+
+
+def _one_step(arrays: Any) -> None:
+    arrays.update({name: array[:1] for name, array in arrays.items() if name.startswith("sequence/")})
+
+
+def _one_row(arrays: Any) -> None:
+    arrays.update({name: array[:, :1] for name, array in arrays.items() if name.startswith("sequence/")})
+
+
+def _no_sequence(arrays: Any) -> None:
+    for name in [name for name in arrays if name.startswith("sequence/")]:
+        del arrays[name]
+
+
+def _rehashed(place: Path) -> None:
+    """A record whose hashes fit the files that are there."""
+    record = json.loads((place / "artifact.json").read_text())
+    for file in record["files"]:
+        file["sha256"] = hashlib.sha256((place / file["path"]).read_bytes()).hexdigest()
+    (place / "artifact.json").write_text(json.dumps(record))
+
+
+@pytest.mark.parametrize(
+    ("cut", "said"),
+    [
+        (_emptied, "golden.npz: 0 of inputs/obs, not 64"),
+        (_fewer, "golden.npz: 3 of inputs/obs, not 64"),
+        (_one_step, "golden.npz: [1, 4] of sequence/inputs/obs, not [40, 4]"),
+        (_one_row, "golden.npz: [40, 1] of sequence/inputs/obs, not [40, 4]"),
+        (_no_sequence, "golden.npz: [0] of sequence/inputs/obs, not [40, 4]"),
+    ],
+)
+def test_fewer_golden_vectors_prove_nothing(
+    remembering: Path, cut: Callable[[Any], None], said: str, tmp_path: Path
+) -> None:
+    place = tmp_path / "p1"
+    shutil.copytree(remembering, place)
+    with np.load(place / "golden.npz") as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    cut(arrays)
+    np.savez(place / "golden.npz", allow_pickle=False, **arrays)
+    _rehashed(place)
+    done = run(place / "verify.py")
+    assert done.returncode == 1
+    assert done.stdout.count(said) == 2
+
+
+@pytest.mark.parametrize("part", ["count", "sequence"])
+def test_vectors_for_other_languages_are_those_for_python(remembering: Path, part: str, tmp_path: Path) -> None:
+    place = tmp_path / "p1"
+    shutil.copytree(remembering, place)
+    told = json.loads((place / "golden.json").read_text())
+    (told if part == "count" else told["sequence"])["outputs"]["action"][0][0] += 1e-3
+    (place / "golden.json").write_text(json.dumps(told))
+    _rehashed(place)
+    done = run(place / "verify.py")
+    assert done.returncode == 1
+    assert "action is not as in golden.npz" in done.stdout
 
 
 def test_the_example_carries_the_memory_and_puts_it_back(remembering: Path) -> None:

@@ -170,3 +170,25 @@ def test_an_operator_of_another_library_is_not_taken_for_torchs_own() -> None:
         with captured(), pytest.raises(UnsupportedModuleError, match="framework") as caught:
             program_of(made.traced())
     assert caught.value.found == "rlpipe_tests.relu.default"
+
+
+@pytest.mark.parametrize(("kind", "leaf"), [("observation", "obs"), ("action", "action")])
+def test_numbers_of_a_space_are_not_laid_to_the_module(kind: str, leaf: str) -> None:
+    narrow, usual = unbounded(4, dtype="float16"), unbounded(4)
+    spaces = (narrow, usual) if kind == "observation" else (usual, narrow)
+    made = Example(Recast(getattr(torch, str(spaces[1].dtype))).eval(), *spaces)
+    with captured(), pytest.raises(UnsupportedModuleError, match=f"the {kind} space has numbers") as caught:
+        program_of(made.traced())
+    assert caught.value.found == f"{leaf} of float16"
+    assert caught.value.fix == f"make the environment's {kind} space float32, or export to onnx"
+
+
+class Recast(nn.Module):
+    """(B, 4) -> (B, 4) in a dtype."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.layer, self.dtype = nn.Linear(4, 4), dtype
+
+    def forward(self, obs: torch.Tensor) -> torch.Tensor:
+        return self.layer(obs.to(torch.float32)).to(self.dtype)
