@@ -45,3 +45,10 @@ def test_every_ignored_lint_rule_has_a_reason() -> None:
     text = PROJECT.read_text()
     bare = re.findall(r'^    "[A-Z]+\d*",? *$', text, flags=re.MULTILINE)
     assert bare == []
+
+
+def test_processes_of_tests_leave_no_file_in_the_tree() -> None:
+    """Where Python keeps what it compiles is told by a variable, which a process gets with all others or not at all."""
+    own = re.compile(r"\benv\w* ?= ?\{(?!\*\*os\.environ)[^}]*PYTHONPATH")
+    files = [file for file in (ROOT / "tests").rglob("*.py") if own.search(file.read_text(encoding="utf-8"))]
+    assert files == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -60,7 +61,7 @@ def train(trained):
 {LOOP}
 """
     command = [sys.executable, "-c", code]
-    env = {"PYTHONPATH": str(ROOT), "PATH": ""}
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 128 + signal.SIGTERM, done.stderr
     assert steps(tmp_path / "runs" / "walker") == [0, 1_000, 2_000]
