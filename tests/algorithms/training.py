@@ -11,11 +11,10 @@ from torch import nn
 
 from rlpipe.algorithms.learner import Learner
 from rlpipe.algorithms.training_spec import TrainingSpec
-from rlpipe.modules.inference_only_api import InferenceOnlyAPI
 from rlpipe.modules.torch.ppo import PPOModule
-from rlpipe.modules.torch.rl_module import RLModule
 from rlpipe.policies.policy import Policy, PolicySpec
 from rlpipe.snapshot.spaces import Box, Discrete
+from tests.modules import networks
 
 ROW = Box.uniform(-1, 1, (3,))
 TRUST = ("tests.algorithms.training.*",)
@@ -76,19 +75,8 @@ class Believing(torch.optim.Optimizer):
         return loss
 
 
-class Tied(RLModule, InferenceOnlyAPI):
-    """The value function reads the trunk under a name of its own."""
-
-    def setup(self) -> None:
-        self.trunk = nn.Linear(3, 4)
-        self.pi = nn.Linear(4, 2)
-        self.critic = nn.Sequential(self.trunk, nn.Tanh(), nn.Linear(4, 1))
-
-    def get_non_inference_attributes(self) -> list[str]:
-        return ["critic"]
-
-    def forward_inference(self, batch: Any) -> dict[str, torch.Tensor]:
-        return {"logits": self.pi(torch.tanh(self.trunk(batch["obs"])))}
+class Tied(networks.Tied):
+    """The value function reads the trunk under a name of its own, and is trained."""
 
     def forward_train(self, batch: Any) -> dict[str, torch.Tensor]:
         return {**self.forward_inference(batch), "value": self.critic(batch["obs"]).squeeze(1)}

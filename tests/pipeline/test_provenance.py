@@ -20,18 +20,18 @@ from tests.conformance.stores import counted
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home directory in whose `work` the run takes place."""
-    (tmp_path / "work").mkdir()
+    """A home directory in whose `runs` the run takes place."""
+    (tmp_path / "runs").mkdir()
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.chdir(tmp_path / "work")
+    monkeypatch.chdir(tmp_path / "runs")
     return tmp_path
 
 
 def test_paths_in_the_working_directory_become_relative(home: Path) -> None:
-    inside = home / "work/outputs/a b"
+    inside = home / "runs/outputs/a b"
     given = {"path": str(inside), "list": [str(inside)]}
     assert relative_paths(given) == {"path": "outputs/a b", "list": ["outputs/a b"]}
-    assert relative_paths("~/work/x") == "x"
+    assert relative_paths("~/runs/x") == "x"
 
 
 def test_other_paths_become_a_name_with_a_content_hash(home: Path) -> None:
@@ -74,7 +74,7 @@ def test_overrides(home: Path, override: str, expected: str) -> None:
 def test_relative_paths_stay_as_they_are(path: str, home: Path) -> None:
     for key in ("path", "normalizer", "checkpoints_dir"):
         assert relative_paths({key: path}) == {key: path}
-        assert relative_paths({key: str(home / "work" / path)}) == {key: path}
+        assert relative_paths({key: str(home / "runs" / path)}) == {key: path}
         assert relative_paths({key: str(home / path)}) == {key: Path(path).name}
 
 
@@ -122,7 +122,7 @@ def test_versions_import_nothing() -> None:
 
 
 def test_the_config_hash_is_of_the_recorded_config(home: Path) -> None:
-    settings = ProvenanceSettings(config={"b": 1, "a": str(home / "work/x")})
+    settings = ProvenanceSettings(config={"b": 1, "a": str(home / "runs/x")})
     found = provenance(RunSettings(task="save", provenance=settings))
     assert found["config"] == {"b": 1, "a": "x"}
     text = json.dumps({"a": "x", "b": 1}, sort_keys=True)
