@@ -14,6 +14,7 @@ import torch
 
 from rlpipe.algorithms.algorithm import Algorithm
 from rlpipe.algorithms.learner import Learner
+from rlpipe.algorithms.runner import EnvRunner
 from rlpipe.algorithms.runner_spec import RunnerSpec
 from rlpipe.checkpoint.restore import snapshot_of
 from rlpipe.errors import ConfigError, IdError, SelectionError, SpecError, StateMismatchError, UntrustedClassError
@@ -302,3 +303,15 @@ def test_a_state_with_runners_is_not_of_an_algorithm_without() -> None:
     acting = RunnerSpec(env="CartPole-v1")
     with pytest.raises(SelectionError, match="'p7'"):
         Algorithm.from_state({}, specs, env_runner=acting, policy_mapping_fn={"*": "p7"})
+
+
+def test_a_policy_that_a_mapping_of_the_runners_leads_to_stays(tmp_path: Path) -> None:
+    policies = {name: policy() for name in ("p0", "p1")}
+    runner = EnvRunner(policies, env="CartPole-v1", policy_mapping_fn={"*": "p1"})
+    made = Algorithm(policies, env_runner=runner)
+    with pytest.raises(SelectionError, match="'p1'"):
+        made.remove_policy("p1")
+    assert sorted(made.policies) == ["p0", "p1"]
+    made.remove_policy("p1", policy_mapping_fn={"*": "p0"})
+    restored = Algorithm.from_checkpoint(made.save_to_path(tmp_path / "a"))
+    assert list(restored.sample(1)) == ["p0"]
