@@ -67,8 +67,8 @@ class Algorithm(Checkpointable):
         self.policies: Final = policies if isinstance(policies, MultiRLModule) else MultiRLModule(policies)
         self.learner: Final = learner
         self.runners: Final = None if env_runner is None else RunnerGroup(env_runner, num_env_runners)
-        evaluation = None if evaluation_runner is None else RunnerGroup(evaluation_runner)
-        self.parts: Final = Parts(self.policies, learner, self.runners, evaluation)
+        self.evaluation: Final = None if evaluation_runner is None else RunnerGroup(evaluation_runner)
+        self.parts: Final = Parts(self.policies, learner, self.runners, self.evaluation)
         self.counters: Final = self.parts.counters
         if policy_mapping_fn is not None:
             self.set_policy_mapping(policy_mapping_fn)

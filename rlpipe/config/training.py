@@ -46,6 +46,21 @@ def read_runner(node: Node, seed: int, findings: Findings) -> RunnerSpec | None:
     return None
 
 
+def read_count(value: Any, findings: Findings, *, has_runner: bool) -> int:
+    """How many runners there are."""
+    count = integer("algorithm.num_env_runners", value, findings, least=1)
+    if count != 1 and not has_runner:
+        fix = "name one: algorithm.env_runner.env=CartPole-v1"
+        findings.add("algorithm.env_runner.env", expected=f"what the {count} runners step", found="null", fix=fix)
+    return count
+
+
+def read_evaluation(node: Node, seed: int, findings: Findings) -> RunnerSpec | None:
+    """What lets policies act in evaluation; None without an environment."""
+    env = text("algorithm.evaluation_runner.env", node["env"], findings)
+    return None if env is None else RunnerSpec(env=env, seed=seed)
+
+
 def read_mapping(value: Any, ids: Mapping[str, Any], findings: Findings) -> Mapping[str, str] | str | None:
     """Which policy acts for which agent: globs over agents -> ids, or the path of a function."""
     key = "algorithm.policy_mapping_fn"

@@ -15,6 +15,7 @@ LOSS = "algorithm.learner.loss=mine.losses.clone"
 def test_the_default_is_policies_alone(composed: Any, option: str) -> None:
     found = read_algorithm(composed(f"algorithm={option}"), Findings())
     assert (found.learner, found.env_runner, found.policy_mapping_fn, found.policies_to_train) == (None,) * 4
+    assert (found.num_env_runners, found.evaluation_runner) == (1, None)
 
 
 @pytest.mark.parametrize("option", ["default", "sample"])
@@ -28,6 +29,8 @@ def test_every_key_arrives(composed: Any, option: str) -> None:
         "algorithm.learner.scheduler={class: mine.Slower, kwargs: {gamma: 0.5}}",
         "algorithm.env_runner.env=CartPole-v1",
         "algorithm.env_runner.num_envs=4",
+        "algorithm.num_env_runners=3",
+        "algorithm.evaluation_runner.env=CartPole-v0",
         "algorithm.policy_mapping_fn={car_1: p1, car_*: p0}",
         "algorithm.policies_to_train=[p0]",
         "algorithm.seed=3",
@@ -41,6 +44,8 @@ def test_every_key_arrives(composed: Any, option: str) -> None:
     assert found.learner.optimizer_kwargs == {"lr": 1e-3}
     assert found.learner.scheduler_kwargs == {"gamma": 0.5}
     assert found.env_runner == RunnerSpec(env="CartPole-v1", num_envs=4, seed=3)
+    assert found.num_env_runners == 3
+    assert found.evaluation_runner == RunnerSpec(env="CartPole-v0", seed=3)
     assert found.policy_mapping_fn == {"car_1": "p1", "car_*": "p0"}
     assert found.policies_to_train == ("p0",)
     assert configured_classes(config) == ("mine.Slower", "mine.losses.clone")
@@ -64,6 +69,8 @@ def test_a_function_that_maps_is_vouched_for_by_naming_it(composed: Any) -> None
         ([LOSS, "algorithm.policies_to_train=[p7]"], "p7"),
         (["algorithm.policies_to_train=[p0]"], "algorithm.learner.loss=null"),
         (["algorithm.env_runner.num_envs=4"], "algorithm.env_runner.env"),
+        (["algorithm.num_env_runners=4"], "algorithm.env_runner.env"),
+        (["algorithm.env_runner.env=X", "algorithm.num_env_runners=0"], "algorithm.num_env_runners"),
         (["algorithm.env_runner.env=X", "algorithm.env_runner.num_envs=0"], "at least 1"),
         (["algorithm.policy_mapping_fn={a: p9}"], "algorithm.policy_mapping_fn.a"),
         (["algorithm.policy_mapping_fn=[p0]"], "agents or globs"),
