@@ -181,6 +181,15 @@ class Parts:
             self.set_mapping(mapping)
         return policy
 
+    def check_hyperparameters(self, values: Mapping[str, Any] | None) -> None:
+        """Refuse what no optimizer of the learner could be set to; nothing is changed.
+
+        Raises:
+            SpecError: There is no learner, or no such setting.
+        """
+        if values:
+            required(self.learner, "learner").check_hyperparameters(values)
+
     def with_hyperparameters(self, report: RestoreReport, values: Mapping[str, Any] | None) -> RestoreReport:
         """The report of a restore, with what other settings of the optimizers changed."""
         if not values:

@@ -18,7 +18,7 @@ import torch
 from rlpipe.algorithms.kept_values import given_back, kept
 from rlpipe.errors import StateMismatchError
 from rlpipe.modules.torch.slimming import clean
-from rlpipe.snapshot.state import State, from_dotted, join, to_dotted
+from rlpipe.snapshot.state import State, equal, from_dotted, join, to_dotted
 
 Named: TypeAlias = Mapping[str, torch.Tensor]
 """Dotted name -> parameter; of tied parameters the first name alone."""
@@ -103,9 +103,13 @@ def _moments_of(state: State) -> dict[str, State]:
 
 
 def _settings(names: Sequence[str], state: State) -> list[State]:
-    """The saved groups that hold some of these parameters, each once."""
+    """The different settings of the saved groups that hold some of these parameters."""
     (groups,) = state["groups"]
-    found: list[State] = [group for group in groups if not set(names).isdisjoint(group[_NAMES])]
+    found: list[State] = []
+    for group in groups:
+        settings = {name: value for name, value in group.items() if name != _NAMES}
+        if not set(names).isdisjoint(group[_NAMES]) and not any(equal(settings, each) for each in found):
+            found.append(settings)
     return found
 
 
@@ -129,7 +133,7 @@ def load_optimizer_state(optimizer: torch.optim.Optimizer, named: Named, state: 
 def _restored(group: dict[str, Any], names: Mapping[int, str], state: State) -> dict[str, Any]:
     settings = _settings([names[id(parameter)] for parameter in group[_PARAMS]], state)
     saved = settings[0] if settings else {}
-    values = {name: given_back(value, _beside(group.get(name))) for name, value in saved.items() if name != _NAMES}
+    values = {name: given_back(value, _beside(group.get(name))) for name, value in saved.items()}
     return {**group, **values}
 
 

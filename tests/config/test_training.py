@@ -26,6 +26,7 @@ def test_every_key_arrives(composed: Any, option: str) -> None:
         LOSS,
         "algorithm.learner.optimizer.class=torch.optim.AdamW",
         "algorithm.learner.optimizer.kwargs.lr=1e-3",
+        "algorithm.learner.optimizer.groups={encoder/*: {lr: 1e-4, betas: [0.5, 0.9]}, */bias: {weight_decay: 0}}",
         "algorithm.learner.scheduler={class: mine.Slower, kwargs: {gamma: 0.5}}",
         "algorithm.env_runner.env=CartPole-v1",
         "algorithm.env_runner.num_envs=4",
@@ -42,6 +43,10 @@ def test_every_key_arrives(composed: Any, option: str) -> None:
         "loss": "mine.losses.clone", "optimizer": "torch.optim.AdamW", "scheduler": "mine.Slower"
     }  # fmt: skip
     assert found.learner.optimizer_kwargs == {"lr": 1e-3}
+    assert list(found.learner.groups.items()) == [
+        ("encoder/*", {"lr": 1e-4, "betas": [0.5, 0.9]}),
+        ("*/bias", {"weight_decay": 0}),
+    ]
     assert found.learner.scheduler_kwargs == {"gamma": 0.5}
     assert found.env_runner == RunnerSpec(env="CartPole-v1", num_envs=4, seed=3)
     assert found.num_env_runners == 3
@@ -66,6 +71,9 @@ def test_a_function_that_maps_is_vouched_for_by_naming_it(composed: Any) -> None
         ([LOSS, "algorithm.learner.scheduler.kwargs.gamma=1"], "algorithm.learner.scheduler.class"),
         ([LOSS, "algorithm.learner.optimizer.clas=a.B"], "class and kwargs"),
         ([LOSS, "algorithm.learner.optimizer.kwargs=3"], "a mapping"),
+        ([LOSS, "algorithm.learner.optimizer.groups=3"], "globs over keys"),
+        ([LOSS, "algorithm.learner.optimizer.groups={encoder/*: 3}"], "globs over keys"),
+        (["algorithm.learner.optimizer.groups={encoder/*: {lr: 1}}"], "algorithm.learner.loss"),
         ([LOSS, "algorithm.policies_to_train=[p7]"], "p7"),
         (["algorithm.policies_to_train=[p0]"], "algorithm.learner.loss=null"),
         (["algorithm.env_runner.num_envs=4"], "algorithm.env_runner.env"),
