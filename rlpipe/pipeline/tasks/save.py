@@ -43,8 +43,8 @@ class SaveReport(Report):
         return {"checkpoint": self.checkpoint.to_json(), "skipped": [list(pair) for pair in self.skipped]}
 
     def tables(self) -> Sequence[RenderableType]:
-        """The checkpoint, and what was left in a foreign file."""
-        return (*self.checkpoint.tables(), *tables.left_in_file(self.skipped))
+        """The checkpoint, and in short what was left in a foreign file: task=info tells all of it."""
+        return (*self.checkpoint.tables(), *tables.left_in_file_in_short(self.skipped))
 
     def written(self) -> str:
         """Path of the checkpoint."""
