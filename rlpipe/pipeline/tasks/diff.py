@@ -13,6 +13,7 @@ from rlpipe.pipeline import tables
 from rlpipe.pipeline.described import described, identity
 from rlpipe.pipeline.lift import kind_of
 from rlpipe.pipeline.locate import CHECKPOINT, reading_path
+from rlpipe.pipeline.outlook import Outlook
 from rlpipe.pipeline.progress import Progress
 from rlpipe.pipeline.reports import Report, SourceFacts
 from rlpipe.pipeline.settings import RunSettings
@@ -124,10 +125,8 @@ def run(settings: RunSettings, *, progress: Progress) -> DiffReport:
         RlpipeError: One of them cannot be read.
     """
     del progress
-    if settings.base.path is None:
-        raise ConfigError("diff needs two paths", expected="source.path and base.path", found="no base.path")
     source = open_source(settings, given=reading_path(settings))
-    base = open_base(settings, settings.base.path)
+    base = _base(settings)
     ours, theirs = _sides(base, source, settings)
     return DiffReport(
         source=source.facts,
@@ -137,6 +136,27 @@ def run(settings: RunSettings, *, progress: Progress) -> DiffReport:
         specs=tuple(_spec_differences(ours, theirs)),
         components=tuple(_pairs(ours, theirs)),
     )
+
+
+def check_ahead(settings: RunSettings, outlook: Outlook) -> None:
+    """Check that the base is named, and there.
+
+    Raises:
+        RlpipeError: It is not.
+    """
+    del outlook
+    _base(settings)
+
+
+def _base(settings: RunSettings) -> Source:
+    if settings.base.path is None:
+        raise ConfigError(
+            "diff needs two paths",
+            expected="source.path and base.path",
+            found="no base.path",
+            fix="name the one to compare with: base.path=...",
+        )
+    return open_base(settings, settings.base.path)
 
 
 def _sides(base: Source, source: Source, settings: RunSettings) -> tuple[Snapshot, Snapshot]:
