@@ -30,7 +30,7 @@ from rlpipe.snapshot.identity import hash_component
 from rlpipe.snapshot.skeleton import Json, put_together
 from rlpipe.snapshot.snapshot import Role, entry_of
 from rlpipe.snapshot.spec import Spec, canonical_json
-from rlpipe.snapshot.state import State
+from rlpipe.snapshot.state import State, filled
 
 FIELDS = (
     *("format", "version", "spec", "metadata", "origin", "children", "ties", "attachments"),
@@ -137,7 +137,9 @@ class Manifest:
 
     def state(self, arrays: Mapping[str, Any]) -> State:
         """The component's state with these arrays, or stand-ins, in it."""
-        return put_together(arrays, {key: entry.json for key, entry in self.plain.items()})
+        if self.plain or self.table.form is None:
+            return put_together(arrays, {key: entry.json for key, entry in self.plain.items()})
+        return filled(self.table.form, arrays)
 
     def identity(self, content: Mapping[str, str], inference: Mapping[str, str]) -> tuple[str, str]:
         """The content and the inference hash that follow from what it says, and from those of its children."""
