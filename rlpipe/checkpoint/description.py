@@ -9,10 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, cast
 
 from rlpipe.checkpoint.attachments import Attachment, parse_attachments
-from rlpipe.checkpoint.manifest import Manifest, Origin, Plain, TieMember
+from rlpipe.checkpoint.format import VERSION
+from rlpipe.checkpoint.manifest import Manifest, Origin, Plain, TieMember, frames_of
 from rlpipe.checkpoint.strict_json import Json, Strict, are_digests
 from rlpipe.checkpoint.table import Table, require_key, table_of
 from rlpipe.errors import IdError, ManifestError, UnsupportedStateError
@@ -27,9 +30,9 @@ SHA256_DIGITS = 64
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Description:
-    """What a manifest says before its hashes; see `Manifest` for the attributes."""
+    """What a manifest says before its hashes; see `Manifest` for the attributes. Its mappings cannot be changed."""
 
     spec: Spec
     plain: Mapping[str, Plain]
@@ -41,20 +44,26 @@ class Description:
     attachments: Mapping[str, Attachment]
 
     def manifest(self, digests: Mapping[str, str], content_hash: str, inference_hash: str) -> Manifest:
-        """The manifest that goes on with these hashes; no JSON in it is shared with another one."""
-        return Manifest(
-            Spec(self.spec.class_path, _fresh(self.spec.config), _fresh(self.spec.options)),
-            {key: Plain(role, _fresh(json)) for key, (role, json) in self.plain.items()},
-            self.table,
-            digests,
-            dict(self.children),
-            self.ties,
-            _fresh(self.metadata),
-            content_hash,
-            inference_hash,
-            self.origin and Origin(self.origin.created, _fresh(self.origin.provenance)),
-            dict(self.attachments),
+        """The manifest that goes on with these hashes; what a snapshot takes over of it is its own."""
+        manifest = object.__new__(Manifest)
+        # A large tree is made of hundreds of these, and __init__ would set each attribute by a call.
+        manifest.__dict__.update(
+            self._shared,
+            spec=Spec(self.spec.class_path, _fresh(self.spec.config), _fresh(self.spec.options)),
+            metadata=_fresh(self.metadata),
+            origin=self.origin and Origin(self.origin.created, _fresh(self.origin.provenance)),
+            digests=digests,
+            content_hash=content_hash,
+            inference_hash=inference_hash,
         )
+        return manifest
+
+    @cached_property
+    def _shared(self) -> dict[str, Any]:
+        """The attributes of a manifest that cannot be changed, so that all can have the same."""
+        frames = None if self.children else frames_of(self.spec, self.plain, self.table, {}, {})
+        names = ("plain", "table", "children", "ties", "attachments")
+        return {**{name: getattr(self, name) for name in names}, "version": VERSION, "frames": frames}
 
 
 def _fresh(json: Json) -> Json:
@@ -74,13 +83,13 @@ def describe(values: list[Json], strict: Strict) -> Description:
     inside = _children(children, strict)
     return Description(
         spec=_spec(spec, strict),
-        plain=_plain(entries, table, strict),
+        plain=MappingProxyType(_plain(entries, table, strict)),
         table=table,
-        children=inside,
+        children=MappingProxyType(inside),
         ties=tuple(_tie(tie, f"ties.{index}", inside, strict) for index, tie in enumerate(strict.items(ties, "ties"))),
         metadata=strict.plain(metadata, "metadata"),
         origin=None if origin is None else _origin(origin, strict),
-        attachments=parse_attachments(attachments, strict),
+        attachments=MappingProxyType(parse_attachments(attachments, strict)),
     )
 
 

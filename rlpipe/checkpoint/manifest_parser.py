@@ -28,10 +28,13 @@ _REMEMBERED = 2**15
 _HASHES = HEADS[FIELDS.index("xxh3")]
 _NO_HASHES = '[],\n"content_hash":"",\n"inference_hash":"",\n"manifest_hash":'
 _LAYOUT = re.compile(
-    r'\[(?:\n"([0-9a-f",\n]*)"\n)?\],\n"content_hash":"([0-9a-f]{64})",\n"inference_hash":"([0-9a-f]{64})",\n'
+    r'\[(?:\n"((?:[0-9a-f]{32}",\n")*[0-9a-f]{32})"\n)?\],\n"content_hash":"([0-9a-f]{64})",\n"inference_hash":"([0-9a-f]{64})",\n'
     r'"manifest_hash":"[0-9a-f]{64}"\n\}\n'
 )
-"""The hashes as they are written; the first group is to be split at what stands between two of them."""
+"""The hashes as they are written; those of arrays are to be split at what stands between two of them."""
+_BETWEEN = '",\n"'
+_NAMELESS = Strict("")
+"""For a first reading; what it finds wrong is found again by one that knows the file."""
 
 _LFS_POINTER = "version https://git-lfs.github.com/spec/"
 
@@ -63,7 +66,7 @@ def _remembered(text: str) -> Manifest | None:
     digests, content, inference = hashes.groups()
     try:
         description = _describe_once(before)
-        own = _digests(digests.split('",\n"') if digests else [], description.table, Strict(""))
+        own = _by_key(digests.split(_BETWEEN) if digests else [], description.table, _NAMELESS)
     except ManifestError:
         return None
     return description.manifest(own, content, inference)
@@ -71,11 +74,10 @@ def _remembered(text: str) -> Manifest | None:
 
 @lru_cache(maxsize=256)
 def _describe_once(before: str) -> Description:
-    strict = Strict("")
     if not before.startswith(_CURRENT):
-        strict.fail("version", f"{VERSION}")
-    with strict.reading():
-        return describe(_values(before + _HASHES + _NO_HASHES, strict)[:-3], strict)
+        _NAMELESS.fail("version", f"{VERSION}")
+    with _NAMELESS.reading():
+        return describe(_values(before + _HASHES + _NO_HASHES, _NAMELESS)[:-3], _NAMELESS)
 
 
 def _parse(text: str, broken: str, strict: Strict, migrations: Mapping[int, Migration]) -> Manifest:
@@ -155,10 +157,15 @@ def _manifest(values: list[Json], strict: Strict) -> Manifest:
 
 def _digests(value: Json, table: Table, strict: Strict) -> dict[str, str]:
     """Array key -> digest."""
-    hashes = strict.items(value, "xxh3", count=len(table.extents))
+    hashes = strict.items(value, "xxh3")
     if not are_digests(hashes, DIGEST_DIGITS):
         for index, each in enumerate(hashes):
             strict.digest(each, f"xxh3.{index}", DIGEST_DIGITS)
+    return _by_key(hashes, table, strict)
+
+
+def _by_key(hashes: list[str], table: Table, strict: Strict) -> dict[str, str]:
+    strict.items(hashes, "xxh3", count=len(table.extents))
     digests = dict(zip(table.extents, hashes, strict=True))
     for key, first in table.tied.items():
         if digests[key] != digests[first]:

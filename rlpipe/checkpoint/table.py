@@ -78,11 +78,6 @@ class Table:
         except UnsupportedStateError:
             return None
 
-    @cached_property
-    def only_acts(self) -> bool:
-        """Whether all arrays are of role inference."""
-        return "training" not in self.roles.values()
-
 
 class Row(NamedTuple):
     """An array that is to be written; in a text its place in the file stands last, and tied arrays have one place.
