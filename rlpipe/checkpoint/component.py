@@ -244,17 +244,20 @@ def _is_directory(entry: os.DirEntry[str]) -> bool:
 def refuse_part_of_another(path: Path) -> None:
     """Check that no checkpoint around a path lists what is there, as another one in its place would damage it.
 
+    Args:
+        path: A `real_path`.
+
     Raises:
         CheckpointExistsError: One does; the outermost is named.
     """
-    target = outermost = Path(os.path.realpath(path))
+    outermost = path
     while (outermost.parent / MANIFEST_NAME).is_file() and outermost.name in _listed_in(outermost.parent):
         outermost = outermost.parent
-    if outermost != target:
+    if outermost != path:
         raise CheckpointExistsError(
             f"{path} is a part of another checkpoint, which would be damaged",
             expected="a path outside of it",
-            found=f"{target.relative_to(outermost).as_posix()}, a component that {outermost} lists",
+            found=f"{path.relative_to(outermost).as_posix()}, a component that {outermost} lists",
             fix="write elsewhere; task=subset_restore puts a policy into a copy of a checkpoint",
         )
 
