@@ -213,8 +213,6 @@ def _extent(key: str, dtype: Json, shape: Json, offset: Json, place: str, size: 
         strict.fail(f"{place}.shape", f"at most {_MAX_RANK} dimensions", found=f"{len(lengths)}")
     itemsize = storage_dtype(strict.choice(dtype, f"{place}.dtype", DTYPES.keys())).itemsize
     nbytes = prod(lengths) * itemsize
-    if not nbytes and prod(filter(None, lengths)) * itemsize > _MAX_EMPTY:
-        strict.fail(f"{place}.shape", "lengths that numpy can count, also beside a 0", value=shape)
     position = strict.integer(offset, f"{place}.offset")
     if position + nbytes > size or position % ALIGNMENT:
         strict.fail(
@@ -224,6 +222,8 @@ def _extent(key: str, dtype: Json, shape: Json, offset: Json, place: str, size: 
         )
     if not nbytes and position:
         strict.fail(f"{place}.offset", "0 for an array without elements", value=offset)
+    if not nbytes and prod(filter(None, lengths)) * itemsize > _MAX_EMPTY:
+        strict.fail(f"{place}.shape", "lengths that numpy can count, also beside a 0", value=shape)
     return Extent(key, dtype, lengths, position, nbytes)
 
 
