@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rlpipe.checkpoint.classes import resolve_class
-from rlpipe.checkpoint.filling import Age, filling
+from rlpipe.checkpoint.filling import Age, OpenFiles, filling
 from rlpipe.checkpoint.fit import lacking_ties, require_fit, require_read, require_same_ties, ties_text
 from rlpipe.checkpoint.following import tell
 from rlpipe.checkpoint.restorable import Restorable
@@ -107,12 +107,16 @@ def put(obj: Restorable, live: Snapshot, expected: Snapshot, patch: Snapshot, *,
     require_fit(expected, patch)
     require_read(patch)
     before = dict(walk(live))
-    pending = [
-        filling(object_at(obj, path), _filled_up(before[path], part), age) for path, part in walk(patch) if part.roles
-    ]
-    for each in pending:
-        each.target.check_own_state(each.state)
-    for target, state in [(each.target, each.filled()) for each in pending]:
+    with OpenFiles() as files:
+        pending = [
+            filling(object_at(obj, path), _filled_up(before[path], part), age, files)
+            for path, part in walk(patch)
+            if part.roles
+        ]
+        for each in pending:
+            each.target.check_own_state(each.state)
+        states = [(each.target, each.filled()) for each in pending]
+    for target, state in states:
         target.set_own_state(state)
     _set_metadata(obj, patch)
     tell(each.target for each in pending)
