@@ -85,6 +85,7 @@ class Losing(Open):
     lost = Path("nothing")
 
     def check_own_state(self, state: State) -> None:
+        super().check_own_state(state)
         shutil.rmtree(self.lost, ignore_errors=True)
 
 
