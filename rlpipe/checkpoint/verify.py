@@ -113,7 +113,8 @@ def _verify(path: Place, directory: Place, sha256: str | None) -> VerifyReport:
 def _check(directory: str, path: str, expected: str) -> Iterator[_Checked]:
     """Check a component and those inside; a damaged one stops nothing but itself."""
     try:
-        require_present(directory, path)
+        if path:
+            require_present(directory, path)
         manifest, digest = open_manifest(directory)
         if expected:
             require_listed(Component(path, directory, manifest, digest), expected)
@@ -158,4 +159,7 @@ def _other(directory: Place, expected: str) -> str:
 
 
 def _line(error: CheckpointError) -> str:
-    return "; ".join(line.strip() for line in str(error).splitlines() if not line.startswith("  fix"))
+    """The error on one line; what to do about it only where that is not what helps against all damage."""
+    parts = (("expected", error.expected), ("found", error.found), ("fix", error.fix))
+    told = (f"{name}: {text}" for name, text in parts if text and text != error.usual_fix)
+    return " ".join("; ".join([error.subject, *told]).split("\n"))
