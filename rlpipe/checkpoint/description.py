@@ -61,8 +61,8 @@ class Description:
     @cached_property
     def _shared(self) -> dict[str, Any]:
         """The attributes of a manifest that cannot be changed, so that all can have the same."""
-        frames = None if self.children else frames_of(self.spec, self.plain, self.table, {}, {})
         names = ("plain", "table", "children", "ties", "attachments")
+        frames = frames_of(self.spec, self.plain, self.table, self.children)
         return {**{name: getattr(self, name) for name in names}, "version": VERSION, "frames": frames}
 
 
