@@ -31,7 +31,7 @@ from rlpipe.snapshot.identity import hash_frame, hash_of
 from rlpipe.snapshot.skeleton import Json, put_together
 from rlpipe.snapshot.snapshot import Role, entry_of
 from rlpipe.snapshot.spec import Spec, canonical_json
-from rlpipe.snapshot.state import State, filled
+from rlpipe.snapshot.state import State, nested
 
 FIELDS = (
     *("format", "version", "spec", "metadata", "origin", "children", "ties", "attachments"),
@@ -166,9 +166,10 @@ class Manifest:
 
     def state(self, arrays: Mapping[str, Any]) -> State:
         """The component's state with these arrays, or stand-ins, in it."""
-        if self.plain or self.table.form is None:
+        nesting = self.table.nesting
+        if self.plain or nesting is None:
             return put_together(arrays, {key: entry.json for key, entry in self.plain.items()})
-        return filled(self.table.form, arrays)
+        return nested(nesting, arrays)
 
     @cached_property
     def frames(self) -> Frames:
