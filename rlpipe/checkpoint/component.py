@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rlpipe.backends.remote import Url
-from rlpipe.checkpoint.directory import locate
 from rlpipe.checkpoint.format import ATTACHMENTS, MANIFEST_NAME, MAX_MANIFEST_SIZE
 from rlpipe.checkpoint.litter import is_litter
 from rlpipe.checkpoint.manifest import Manifest
@@ -68,7 +67,7 @@ def open_tree(path: Place, wanted: Callable[[str], bool] = lambda _: True) -> Co
     """The component at a path and the wanted ones below; no array file is opened.
 
     Args:
-        path: A checkpoint's directory, or that of any component in one.
+        path: The directory that holds a checkpoint, or any component in one (see `steadily`).
         wanted: Whether to go into the component at a path from there.
 
     Raises:
@@ -77,7 +76,7 @@ def open_tree(path: Place, wanted: Callable[[str], bool] = lambda _: True) -> Co
         FormatVersionError: It was written by a newer rlpipe.
         IntegrityError: A component is missing, or is not the one that its parent lists.
     """
-    return _open_tree(str(path if isinstance(path, Url) else locate(path)), "", wanted)
+    return _open_tree(str(path), "", wanted)
 
 
 def _open_tree(directory: str, path: str, wanted: Callable[[str], bool], data: bytes | None = None) -> Component:

@@ -13,7 +13,7 @@ itself; line endings count as those of Unix, whatever a copy has.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import compress
@@ -31,7 +31,7 @@ from rlpipe.snapshot.identity import hash_frame, hash_of
 from rlpipe.snapshot.skeleton import Json, put_together
 from rlpipe.snapshot.snapshot import Role, entry_of
 from rlpipe.snapshot.spec import Spec, canonical_json
-from rlpipe.snapshot.state import State, filled
+from rlpipe.snapshot.state import State, nested
 
 FIELDS = (
     *("format", "version", "spec", "metadata", "origin", "children", "ties", "attachments"),
@@ -82,11 +82,11 @@ class Origin:
 
 
 class Frames(NamedTuple):
-    """What the identity of a component is made of, but for the digests of its arrays (see `hash_frame`).
+    """What the identity of a component is made of, but for the digests of its arrays and the hashes of its children.
 
     Attributes:
-        whole: Of the content hash.
-        acting: Of the inference hash; the same one if everything acts.
+        whole: Of the content hash (see `hash_frame`).
+        acting: Of the inference hash; the same one if all that is its own acts.
         acts: Which arrays count in it.
     """
 
@@ -94,10 +94,19 @@ class Frames(NamedTuple):
     acting: Sequence[str]
     acts: Sequence[bool]
 
-    def hashes(self, digests: Collection[str]) -> tuple[str, str]:
-        """The content and the inference hash, with the digests of all arrays."""
-        whole = hash_of(self.whole, digests)
-        return whole, whole if self.acting is self.whole else hash_of(self.acting, compress(digests, self.acts))
+    def hashes(self, digests: Iterable[str], children: Iterable[tuple[str, str]]) -> tuple[str, str]:
+        """The content and the inference hash.
+
+        Args:
+            digests: The digest of each array, in the order of the table.
+            children: Both hashes of each child, sorted by name.
+        """
+        own = [*digests]
+        content, inference = zip(*children, strict=True) if children else ((), ())
+        whole = hash_of(self.whole, [*own, *content])
+        if self.acting is self.whole and content == inference:
+            return whole, whole
+        return whole, hash_of(self.acting, [*compress(own, self.acts), *inference])
 
 
 @dataclass(frozen=True)
@@ -117,7 +126,6 @@ class Manifest:
         origin: Of a root; None in a child.
         attachments: Path from the component's directory -> file that travels with it (see `attachments`).
         version: The format version that it was written in.
-        frames: What its identity is made of, if that is known; only of a component without others in it.
     """
 
     spec: Spec
@@ -132,7 +140,6 @@ class Manifest:
     origin: Origin | None = None
     attachments: Mapping[str, Attachment] = field(default_factory=dict)
     version: int = VERSION
-    frames: Frames | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def roles(self) -> dict[str, Role]:
@@ -159,18 +166,20 @@ class Manifest:
 
     def state(self, arrays: Mapping[str, Any]) -> State:
         """The component's state with these arrays, or stand-ins, in it."""
-        if self.plain or self.table.form is None:
+        nesting = self.table.nesting
+        if self.plain or nesting is None:
             return put_together(arrays, {key: entry.json for key, entry in self.plain.items()})
-        return filled(self.table.form, arrays)
+        return nested(nesting, arrays)
+
+    @cached_property
+    def frames(self) -> Frames:
+        """What the identity is made of but for hashes."""
+        return frames_of(self.spec, self.plain, self.table, self.children)
 
     def identity(self, children: Mapping[str, Manifest]) -> tuple[str, str]:
         """The content and the inference hash that follow from what it says, and from those of its children."""
-        frames = self.frames
-        if frames is None:
-            content = {name: child.content_hash for name, child in children.items()}
-            inference = {name: child.inference_hash for name, child in children.items()}
-            frames = frames_of(self.spec, self.plain, self.table, content, inference)
-        return frames.hashes(self.digests.values())
+        inside = [(each.content_hash, each.inference_hash) for _, each in sorted(children.items())] if children else ()
+        return self.frames.hashes(self.digests.values(), inside)
 
     def text(self) -> str:
         """Its text in the version of today, the seal left out (see `seal`)."""
@@ -204,20 +213,20 @@ def identity_of(
     inference: Mapping[str, str],
 ) -> tuple[str, str]:
     """The content and the inference hash of a component; the last two are those of its children by name."""
-    return frames_of(spec, plain, table, content, inference).hashes(digests.values())
+    inside = [(content[name], inference[name]) for name in sorted(content)]
+    return frames_of(spec, plain, table, content).hashes(digests.values(), inside)
 
 
-def frames_of(
-    spec: Spec, plain: Mapping[str, Plain], table: Table, content: Mapping[str, str], inference: Mapping[str, str]
-) -> Frames:
-    """What the identity of a component is made of; the last two are the hashes of its children by name."""
+def frames_of(spec: Spec, plain: Mapping[str, Plain], table: Table, children: Iterable[str]) -> Frames:
+    """What the identity of a component with these children is made of, but for hashes."""
     acts = [role == "inference" for role in table.roles.values()]
     entries = {key: entry.json for key, entry in plain.items()}
     acting = {key: entry.json for key, entry in plain.items() if entry.role == "inference"}
-    whole = hash_frame(spec, entries, table.rows, content)
-    if all(acts) and len(acting) == len(plain) and content == inference:
+    names = sorted(children)
+    whole = hash_frame(spec, entries, table.rows, names)
+    if all(acts) and len(acting) == len(plain):
         return Frames(whole, whole, acts)
-    return Frames(whole, hash_frame(spec, acting, compress(table.rows, acts), inference), acts)
+    return Frames(whole, hash_frame(spec, acting, compress(table.rows, acts), names), acts)
 
 
 def table_place(text: str) -> tuple[int, int]:

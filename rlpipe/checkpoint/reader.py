@@ -71,11 +71,12 @@ def read_checkpoint(path: str | os.PathLike[str], selection: Selection = _ALL, *
 def _read(path: Place, selection: Selection, arrays: When) -> Snapshot:
     if isinstance(path, Url) and arrays == "later":
         arrays = "verify"  # Looking at the bytes first and reading them then would be two downloads.
-    root = open_tree(path, selection.passes_through)
     if selection == _ALL and arrays == "verify":
+        root = open_tree(path)
         found = {each.path: _read_component(each) for each in root.walk()}
         share(root, found)
         return _snapshot(root, found)
+    root = open_tree(path, selection.passes_through)
     _require_components(root, selection)
     infos = shared_infos(root, "described" if arrays == "none" else "placed")
     if selection.ties == "keep":

@@ -25,7 +25,7 @@ from rlpipe.snapshot.dtypes import DTYPES, storage_dtype
 from rlpipe.snapshot.identity import array_row
 from rlpipe.snapshot.skeleton import MAX_DEPTH
 from rlpipe.snapshot.snapshot import ROLES, Role
-from rlpipe.snapshot.state import State, from_entries, join, split
+from rlpipe.snapshot.state import Nesting, join, nesting, split
 
 DIGEST_DIGITS = 32
 """Of xxh3-128 in hex."""
@@ -71,10 +71,10 @@ class Table:
         return tuple(array_row(each.key, each.dtype, each.shape) for each in self.extents.values())
 
     @cached_property
-    def form(self) -> State | None:
-        """The state of the arrays alone, each key in the place of its array; None if a key goes on below another."""
+    def nesting(self) -> Nesting | None:
+        """How the state of the arrays alone is nested; None if they are none: a key goes on below another one."""
         try:
-            return from_entries({key: key for key in self.extents})
+            return nesting(self.extents)
         except UnsupportedStateError:
             return None
 
