@@ -59,7 +59,7 @@ def write_arrays(path: str, layout: Layout, raws: Mapping[str, Array], *, durabi
     """
     if layout.size <= SMALL:
         write_file(path, b"".join(_interleaved(layout, raws)), durability=durability)
-        return {key: digest_of(raw) for key, raw in raws.items()}
+        return dict(zip(raws, map(digest_of, raws.values()), strict=True))
     descriptor = os.open(path, _NEW_FILE, 0o666)
     try:
         digests = _write_large(descriptor, layout, raws, durability)
@@ -93,7 +93,7 @@ def write_file(path: str | os.PathLike[str], data: Buffer, *, durability: Durabi
 def digests_of(raws: Mapping[str, Array]) -> dict[str, str]:
     """Key -> xxh3-128 of the array's bytes in hex."""
     if sum(raw.nbytes for raw in raws.values()) <= SMALL:
-        return {key: digest_of(raw) for key, raw in raws.items()}
+        return dict(zip(raws, map(digest_of, raws.values()), strict=True))
     return dict(zip(raws, in_parallel(digest_of, raws.values()), strict=True))
 
 

@@ -7,7 +7,7 @@ sorted [key, dtype, shape, xxh3-128 of the little-endian bytes] of its arrays, a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from json.encoder import encode_basestring_ascii as json_text
 from typing import Any, NamedTuple
 
@@ -43,9 +43,8 @@ def stored(array: Array) -> Array:
 _STORED_AS_THEY_ARE = frozenset(dtype for name, dtype in DTYPES.items() if dtype == storage_dtype(name))
 
 
-def digest_of(raw: Any) -> str:
-    """xxh3-128 in hex of bytes, such as those of an array of `stored`."""
-    return xxhash.xxh3_128_hexdigest(raw)
+digest_of: Callable[[Any], str] = xxhash.xxh3_128_hexdigest
+"""xxh3-128 in hex of bytes, such as those of an array of `stored`."""
 
 
 def identify(array: Array) -> ArrayIdentity:
