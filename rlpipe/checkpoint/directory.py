@@ -122,19 +122,6 @@ def sync_directory(path: str | os.PathLike[str], *, durability: Durability = "fs
         os.close(descriptor)
 
 
-def write_text(path: Path, text: str, *, durability: Durability = "fsync") -> None:
-    """Write a new ASCII file, its bytes on the disk when this returns. Its mode follows the umask."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-    try:
-        rest = memoryview(text.encode("ascii"))
-        while rest:
-            rest = rest[os.write(descriptor, rest) :]
-        if durability == "fsync":
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _what_is_replaced(target: Path, if_exists: IfExists, marker: str) -> str | None:
     """The seal of what a save may replace; None if there is nothing.
 
