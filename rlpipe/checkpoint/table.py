@@ -39,6 +39,9 @@ _START, _END = ',"arrays":[\n', "\n]}"
 
 _FIELDS = ("backend", "name", "size", "frame")
 _MAX_RANK = 64
+_MAX_EMPTY = 2**63 - 1
+"""Numpy refuses even an array without elements whose other lengths, times its item, are more than this."""
+
 _FILE_NAME = re.compile(r"state\.[a-z0-9]{1,16}")
 _TAME_KEY = re.compile(r"(?:[A-Za-z0-9_]+/)*[A-Za-z0-9_]+")
 _REMEMBERED, _REMEMBERED_ROWS = 2**16, 2**10
@@ -212,7 +215,8 @@ def _extent(key: str, dtype: Json, shape: Json, offset: Json, place: str, size: 
     lengths = tuple(strict.integer(length, f"{place}.shape") for length in strict.items(shape, f"{place}.shape"))
     if len(lengths) > _MAX_RANK:
         strict.fail(f"{place}.shape", f"at most {_MAX_RANK} dimensions", found=f"{len(lengths)}")
-    nbytes = prod(lengths) * storage_dtype(strict.choice(dtype, f"{place}.dtype", DTYPES.keys())).itemsize
+    itemsize = storage_dtype(strict.choice(dtype, f"{place}.dtype", DTYPES.keys())).itemsize
+    nbytes = prod(lengths) * itemsize
     position = strict.integer(offset, f"{place}.offset")
     if position + nbytes > size or position % ALIGNMENT:
         strict.fail(
@@ -222,6 +226,8 @@ def _extent(key: str, dtype: Json, shape: Json, offset: Json, place: str, size: 
         )
     if not nbytes and position:
         strict.fail(f"{place}.offset", "0 for an array without elements", value=offset)
+    if not nbytes and prod(filter(None, lengths)) * itemsize > _MAX_EMPTY:
+        strict.fail(f"{place}.shape", "lengths that numpy can count, also beside a 0", value=shape)
     return Extent(key, dtype, lengths, position, nbytes)
 
 
