@@ -13,7 +13,7 @@ import atexit
 import logging
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from types import TracebackType
@@ -21,6 +21,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from rlpipe.checkpoint.attachments import files_of
 from rlpipe.checkpoint.choose import made_at
 from rlpipe.checkpoint.fit import require_read
 from rlpipe.checkpoint.place import Place
@@ -36,7 +37,7 @@ logger = logging.getLogger(__name__)
 class AsyncSaver:
     """Writes the checkpoints of a series in a thread.
 
-    Use it as a context manager, in one thread:
+    Use it as a context manager; of several threads that save, each waits for its turn:
 
         with AsyncSaver(Series(folder="runs/a", retention=Retention(keep_last=3))) as saver:
             for step in range(...):
@@ -51,30 +52,52 @@ class AsyncSaver:
         self.series = series
         self._memory = CopyMemory()
         self._pending: _Pending | None = None
+        self._turns, self._process = threading.RLock(), os.getpid()
 
-    def save(self, source: Snapshot | Restorable, *, step: int, score: float | None = None) -> Place:
+    def save(
+        self,
+        source: Snapshot | Restorable,
+        *,
+        step: int,
+        score: float | None = None,
+        attachments: Mapping[str, str | os.PathLike[str]] | None = None,
+    ) -> Place:
         """Copy a state and write it later; what is live may change as soon as this returns.
 
         Args:
             source: A live object, or a snapshot.
             step: The step of training, from 0.
             score: How good it is, for `best`; None if nobody knows.
+            attachments: Component path -> a folder whose files travel with it (see `write_checkpoint`). They are
+                copied when it is written: leave them alone until `wait` returns.
 
         Returns:
             The directory that it will be in.
 
         Raises:
             RlpipeError: The save before it failed. This one was not begun, and may be tried again.
-            UnsupportedStateError: A step, a score or a state that no checkpoint can hold.
+            UnsupportedStateError: A step, a score, a state or attachments that no checkpoint can hold.
+            SelectionError: Attachments for a component that is not there.
+            IdError: The name of an attachment that no file can have everywhere.
         """
-        self.wait()
-        made_at(step=step, score=score)
-        snapshot = source if isinstance(source, Snapshot) else snapshot_of(source)
-        require_read(snapshot)
-        copy = self._memory.copy(snapshot)
-        self._pending = _Pending(self.series, copy, step, score)
-        self._begin(self._pending)
+        with self._turn():
+            self.wait()
+            made_at(step=step, score=score)
+            snapshot = source if isinstance(source, Snapshot) else snapshot_of(source)
+            require_read(snapshot)
+            files_of(snapshot, attachments or {})
+            copy = self._memory.copy(snapshot)
+            # A handler of a signal may have saved while this one was copied.
+            self.wait()
+            self._pending = _Pending(self.series, copy, step, score, dict(attachments or {}))
+            self._begin(self._pending)
         return self.series.path_of(step)
+
+    def _turn(self) -> threading.RLock:
+        """What a thread holds while it saves or waits; a fork has its own, as nobody there lets go of another one."""
+        if self._process != os.getpid():
+            self._turns, self._process = threading.RLock(), os.getpid()
+        return self._turns
 
     def _begin(self, pending: _Pending) -> None:
         if not threading.main_thread().is_alive():
@@ -97,16 +120,17 @@ class AsyncSaver:
         Raises:
             RlpipeError: The pending save failed. It is raised once.
         """
-        if self._pending is None or self._pending.process != os.getpid():
-            # In a fork of the process that saves there is nothing to wait for.
-            self._pending = None
-            return
-        # An event, as Thread.join takes a thread for finished when a signal interrupts it (CPython before 3.13).
-        self._pending.done.wait()
-        atexit.unregister(self._report_at_exit)
-        error, self._pending = self._pending.error, None
-        if error is not None:
-            raise error
+        with self._turn():
+            if self._pending is None or self._pending.process != os.getpid():
+                # In a fork of the process that saves there is nothing to wait for.
+                self._pending = None
+                return
+            # An event, as Thread.join takes a thread for finished when a signal interrupts it (CPython before 3.13).
+            self._pending.done.wait()
+            atexit.unregister(self._report_at_exit)
+            error, self._pending = self._pending.error, None
+            if error is not None:
+                raise error
 
     def close(self) -> None:
         """Wait until nothing is pending, and let go of the memory. Saving again is allowed.
@@ -114,10 +138,11 @@ class AsyncSaver:
         Raises:
             RlpipeError: The pending save failed.
         """
-        try:
-            self.wait()
-        finally:
-            self._memory = CopyMemory()
+        with self._turn():
+            try:
+                self.wait()
+            finally:
+                self._memory = CopyMemory()
 
     def __enter__(self) -> Self:
         return self
@@ -149,6 +174,7 @@ class _Pending:
     snapshot: Snapshot
     step: int
     score: float | None
+    attachments: Mapping[str, str | os.PathLike[str]]
     error: BaseException | None = None
     process: int = field(default_factory=os.getpid)
     done: threading.Event = field(default_factory=threading.Event)
@@ -156,7 +182,7 @@ class _Pending:
     def write(self) -> None:
         """Write it; an error is kept for the one who waits."""
         try:
-            self.series.write(self.snapshot, step=self.step, score=self.score)
+            self.series.write(self.snapshot, step=self.step, score=self.score, attachments=self.attachments)
         except BaseException as error:  # noqa: BLE001  it is raised where the loop calls next
             error.add_note(f"in the background, saving step {self.step}")
             self.error = error

@@ -83,15 +83,23 @@ def made_at(*, step: int, score: float | None = None, run: str = "") -> dict[str
     """
     if isinstance(step, bool) or not isinstance(step, int) or step < 0:
         raise UnsupportedStateError("this is no step", expected="a whole number from 0", found=repr(step))
-    if score is not None and not isfinite(score):
+    if score is not None and not _is_rankable(score):
         raise UnsupportedStateError(
             f"the score at step {step} cannot be ranked",
             expected="a finite number",
-            found=repr(score),
+            found=repr(score)[:80],
             fix="leave the score out as long as there is none",
         )
     scored = {} if score is None else {"score": float(score)}
     return {"step": step, **scored, **({"run": run} if run else {})}
+
+
+def _is_rankable(score: object) -> bool:
+    """Whether it is a finite number; those of numpy and torch, and whatever else becomes a float, are numbers too."""
+    try:
+        return not isinstance(score, (str, bytes)) and isfinite(float(score))  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        return False
 
 
 def survey(folder: str | os.PathLike[str]) -> Survey:

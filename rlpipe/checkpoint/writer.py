@@ -12,7 +12,7 @@ from typing import TypeVar
 from rlpipe.backends.array_file import Durability, digests_of, write_all, write_arrays
 from rlpipe.backends.backend import resolve
 from rlpipe.backends.remote import Url
-from rlpipe.checkpoint.attachments import copy_in, files_in
+from rlpipe.checkpoint.attachments import copy_in, files_of
 from rlpipe.checkpoint.component import refuse_part_of_another
 from rlpipe.checkpoint.directory import IfExists, locate, staged, sync_directory
 from rlpipe.checkpoint.format import MANIFEST_NAME, MAX_MANIFEST_SIZE
@@ -24,7 +24,7 @@ from rlpipe.checkpoint.strict_json import Json, plain_text
 from rlpipe.checkpoint.upload import uploaded
 from rlpipe.errors import UnsupportedStateError
 from rlpipe.snapshot.identity import stored
-from rlpipe.snapshot.snapshot import Snapshot, below, component
+from rlpipe.snapshot.snapshot import Snapshot, below
 
 Where = TypeVar("Where", bound=str | os.PathLike[str])
 
@@ -84,7 +84,7 @@ def write_checkpoint(
     origin = Origin(datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"), dict(provenance or {}))
     plain_text(origin.provenance, "provenance")
     plans = plans_of(snapshot, resolve(backend))
-    attached = _attached(snapshot, attachments or {})
+    attached = files_of(snapshot, attachments or {})
     place = place_of(path)
     if isinstance(place, Url):
         with uploaded(place, if_exists=if_exists) as stage:
@@ -97,13 +97,6 @@ def write_checkpoint(
         former = None if previous is None else Former(os.fspath(previous), durability)
         _write(plans, attached, "", str(stage), former, durability, origin)
     return path
-
-
-def _attached(snapshot: Snapshot, attachments: Mapping[str, str | os.PathLike[str]]) -> dict[str, Mapping[str, Path]]:
-    """Component path -> files to attach to it."""
-    for path in attachments:
-        component(snapshot, path)
-    return {path: files_in(folder) for path, folder in attachments.items()}
 
 
 def _write(
