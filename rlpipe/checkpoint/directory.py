@@ -5,7 +5,8 @@
     killed   before the rename: the target is as it was, and the staging directory is litter. After it: the new one
 
 What a save replaces is what was there when it began: of two that replace one checkpoint at a time, the first to commit
-wins, and the other gets an error. No lock is needed for that, and readers take none (see `steady`).
+wins, and the other gets an error. They take turns for the last step where directories can be locked (see `litter`);
+readers take no lock (see `steady`).
 
 Where the system cannot exchange two directories, the old one is set aside under a name that follows from the target's,
 and `locate` finds it there if the process dies between the two renames.
