@@ -80,7 +80,7 @@ def _open_tree(directory: str, path: str, wanted: Callable[[str], bool], data: b
     manifest, digest = open_manifest(directory, data)
     inside = {name: f"{path}/{name}" if path else name for name in sorted(manifest.children)}
     chosen = {name: place for name, place in inside.items() if wanted(place)}
-    fetched = _fetched(directory, chosen)
+    fetched = fetch_manifests(directory, chosen)
     children = {
         name: _open_child(f"{directory}/{name}", place, manifest.children[name], wanted, fetched.get(name))
         for name, place in chosen.items()
@@ -90,7 +90,7 @@ def _open_tree(directory: str, path: str, wanted: Callable[[str], bool], data: b
     return Component(path, directory, manifest, digest, children)
 
 
-def _fetched(directory: str, names: Collection[str]) -> Mapping[str, bytes]:
+def fetch_manifests(directory: str, names: Collection[str]) -> Mapping[str, bytes]:
     """The manifests of components in a store, asked for at once; one that is missing here is asked for alone."""
     if "://" not in directory or len(names) < 2:
         return {}

@@ -15,6 +15,7 @@ from rlpipe.backends.remote import Url
 from rlpipe.checkpoint.attachments import copy_in, files_of
 from rlpipe.checkpoint.component import refuse_part_of_another
 from rlpipe.checkpoint.directory import IfExists, locate, staged, sync_directory
+from rlpipe.checkpoint.foreign import refuse_to_lose
 from rlpipe.checkpoint.format import MANIFEST_NAME, MAX_MANIFEST_SIZE
 from rlpipe.checkpoint.linking import Former
 from rlpipe.checkpoint.manifest import Manifest, Origin, excess_of, identity_of, seal
@@ -73,7 +74,8 @@ def write_checkpoint(
         The path, as given.
 
     Raises:
-        CheckpointExistsError: There is something at the path, or it is a component of a checkpoint around it.
+        CheckpointExistsError: There is something at the path, or in what is replaced, or the path is a component of a
+            checkpoint around it.
         CheckpointError: The system cannot write there.
         UnsupportedStateError: A state that no checkpoint, or not this backend, can hold; attachments that are no folder
             of files.
@@ -91,8 +93,9 @@ def write_checkpoint(
             _write(plans, attached, "", str(stage), None, "none", origin)
         return path
     refuse_part_of_another(place)
-    if previous is None and if_exists == "replace":
-        previous = locate(place)
+    if if_exists == "replace":
+        refuse_to_lose(locate(place))
+        previous = previous or locate(place)
     with staged(place, if_exists=if_exists, durability=durability) as stage:
         former = None if previous is None else Former(os.fspath(previous), durability)
         _write(plans, attached, "", str(stage), former, durability, origin)

@@ -13,7 +13,7 @@ import pytest
 from rlpipe.checkpoint import swap, writer
 from rlpipe.checkpoint.choose import at_step, best, damage_of, latest, made_at, survey
 from rlpipe.checkpoint.writer import write_checkpoint
-from rlpipe.errors import CheckpointNotFoundError, UnsupportedStateError
+from rlpipe.errors import CheckpointNotFoundError, ConfigError, UnsupportedStateError
 from tests.checkpoint.components import policy, tree
 
 
@@ -138,6 +138,14 @@ def test_what_cannot_be_ranked_is_refused(where: Any) -> None:
 
 def test_numbers_of_other_libraries_are_scores() -> None:
     assert made_at(step=1, score=np.float32(1.5)) == made_at(step=1, score=np.array(1.5)) == {"step": 1, "score": 1.5}  # type: ignore[arg-type]
+
+
+def test_questions_without_sense_are_refused(models: Path) -> None:
+    with pytest.raises(ConfigError, match="no goal"):
+        best(models, goal="largest")  # type: ignore[arg-type]
+    for step in ("1", None, -1, 1.5):
+        with pytest.raises(UnsupportedStateError, match="no step"):
+            at_step(models, step)  # type: ignore[arg-type]
 
 
 def test_nothing_to_choose(tmp_path: Path) -> None:
