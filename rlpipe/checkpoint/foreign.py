@@ -79,7 +79,7 @@ def _below(directory: str, inside: str) -> Iterator[str]:
         elif name in children:
             yield from _below(f"{directory}/{name}", f"{inside}{name}/")
         else:
-            yield f"{inside}{name}/"
+            yield inside + name
 
 
 def _listed(directory: str, folders: Iterable[str]) -> tuple[Collection[str], Mapping[str, object]]:

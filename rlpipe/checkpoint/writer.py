@@ -14,7 +14,7 @@ from rlpipe.backends.backend import resolve
 from rlpipe.backends.remote import Url
 from rlpipe.checkpoint.attachments import copy_in, files_of
 from rlpipe.checkpoint.component import refuse_part_of_another
-from rlpipe.checkpoint.directory import IfExists, locate, staged, sync_directory
+from rlpipe.checkpoint.directory import IfExists, locate, real_path, staged, sync_directory
 from rlpipe.checkpoint.foreign import refuse_to_lose
 from rlpipe.checkpoint.format import MANIFEST_NAME, MAX_MANIFEST_SIZE
 from rlpipe.checkpoint.linking import Former
@@ -92,11 +92,12 @@ def write_checkpoint(
         with uploaded(place, if_exists=if_exists) as stage:
             _write(plans, attached, "", str(stage), None, "none", origin)
         return path
-    refuse_part_of_another(place)
+    target = real_path(place)
+    refuse_part_of_another(target)
     if if_exists == "replace":
-        refuse_to_lose(locate(place))
-        previous = previous or locate(place)
-    with staged(place, if_exists=if_exists, durability=durability) as stage:
+        refuse_to_lose(locate(target))
+        previous = previous or locate(target)
+    with staged(target, if_exists=if_exists, durability=durability) as stage:
         former = None if previous is None else Former(os.fspath(previous), durability)
         _write(plans, attached, "", str(stage), former, durability, origin)
     return path
