@@ -14,10 +14,13 @@ import logging
 import os
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from functools import cache
 from types import TracebackType
 from typing import Any, Self
+from weakref import WeakSet
 
 import numpy as np
 
@@ -44,8 +47,9 @@ class AsyncSaver:
                 ...
                 saver.save(algorithm, step=step, score=mean_return)
 
-    A pending save is finished when the process exits in an orderly way, also by an exception and without `close`. A
-    process that is killed leaves the checkpoint before it, whole.
+    A pending save is finished when the process exits in an orderly way, also by an exception and without `close`. An
+    exit handler (`atexit`) may save to a directory, but not to a store, whose library has ended by then. A process that
+    is killed leaves the checkpoint before it, whole.
     """
 
     def __init__(self, series: Series) -> None:
@@ -106,9 +110,11 @@ class AsyncSaver:
             self.wait()
             return
         atexit.register(self._report_at_exit)
+        _finish_at_the_end()
         try:
             # No daemon: the interpreter waits for it before it ends.
             threading.Thread(target=pending.write, name="rlpipe-async-save", daemon=False).start()
+            _UNFINISHED.add(pending)
         except BaseException:
             # Nobody knows whether it runs; the next save must neither wait for it nor write to its memory.
             self._pending, self._memory = None, CopyMemory()
@@ -166,7 +172,7 @@ class AsyncSaver:
             logger.error("a save failed: %s", _told(failure))
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class _Pending:
     """One save, and how it ended."""
 
@@ -188,6 +194,31 @@ class _Pending:
             self.error = error
         finally:
             self.done.set()
+
+
+_UNFINISHED: WeakSet[_Pending] = WeakSet()
+"""What may still be written; those that are done have an event that tells."""
+
+
+@cache
+def _finish_at_the_end() -> None:
+    """Let the end of the process wait for what is pending, before anything else that happens then.
+
+    The interpreter waits for threads by itself, but first it closes all executors, and the libraries of stores run on
+    those. Of what is called at the end the first one is what was registered last, so executors have to come before.
+    """
+    import concurrent.futures.thread  # noqa: F401
+
+    register = getattr(threading, "_register_atexit", None)
+    with suppress(RuntimeError):  # the end has begun
+        if register is not None:
+            register(_finish)
+
+
+def _finish() -> None:
+    for each in list(_UNFINISHED):
+        if each.process == os.getpid():
+            each.done.wait()
 
 
 def _told(error: BaseException) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import secrets
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -75,6 +77,22 @@ class TestS3(StoreSuite):
         assert "an-id" not in str(caught.value)
         assert caught.value.__cause__ is None
         store.files.clear_instance_cache()
+
+    @pytest.mark.parametrize(("ending", "code"), [("", 0), ("raise ZeroDivisionError", 1)])
+    def test_the_end_of_the_process_waits_for_the_save(self, store: Store, ending: str, code: int) -> None:
+        train = f"""
+from rlpipe.checkpoint.async_save import AsyncSaver
+from rlpipe.checkpoint.series import Series
+from tests.checkpoint.components import tree
+AsyncSaver(Series(folder={store.root!r})).save(tree(5), step=1)
+{ending}
+"""
+        command, root = [sys.executable, "-c", train], Path(__file__).parents[2]
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False, timeout=100)
+        assert done.returncode == code, done.stderr
+        assert "cannot be reached" not in done.stderr
+        store.files.invalidate_cache()
+        assert content_hash(read_checkpoint(f"{store.root}/step-1")) == content_hash(tree(5))
 
 
 def broken_at(number: int) -> Any:
