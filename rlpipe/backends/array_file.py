@@ -97,10 +97,11 @@ def digests_of(raws: Mapping[str, Array]) -> dict[str, str]:
     return dict(zip(raws, in_parallel(digest_of, raws.values()), strict=True))
 
 
-def in_parallel(function: Callable[[Job], Result], jobs: Iterable[Job]) -> list[Result]:
-    """The results of a function that lets other threads run while it reads, writes and hashes, by two threads.
+def in_parallel(function: Callable[[Job], Result], jobs: Iterable[Job], *, threads: int = 2) -> list[Result]:
+    """The results of a function that lets other threads run while it reads, writes and hashes.
 
-    More do not pay: two fill the memory's bandwidth, and the system writes a file for one thread at a time.
+    More than two do not pay here: they fill the memory's bandwidth, and the system writes a file for one thread at a
+    time. For a store that answers slowly they do.
 
     Raises:
         Exception: Whatever the function raises first.
@@ -120,13 +121,15 @@ def in_parallel(function: Callable[[Job], Result], jobs: Iterable[Job]) -> list[
             except BaseException as error:  # noqa: BLE001  raised again by the caller's thread
                 errors.append(error)
 
-    helper = Thread(target=work, name="rlpipe-array-file")
-    # Executors, and newer Pythons, start no thread for a save at the end of a process.
-    with suppress(RuntimeError):
-        helper.start()
+    helpers = [Thread(target=work, name="rlpipe-array-file") for _ in range(threads - 1)]
+    for each in helpers:
+        # Executors, and newer Pythons, start no thread for a save at the end of a process.
+        with suppress(RuntimeError):
+            each.start()
     work()
-    if helper.ident is not None:
-        helper.join()
+    for each in helpers:
+        if each.ident is not None:
+            each.join()
     if errors:
         raise errors[0]
     return [results[index] for index in sorted(results)]

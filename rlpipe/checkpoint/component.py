@@ -92,14 +92,14 @@ def _open_children(
 ) -> dict[str, Component]:
     inside = {name: f"{path}/{name}" if path else name for name in sorted(names)}
     chosen = {name: place for name, place in inside.items() if wanted(place)}
-    fetched = _fetched(directory, chosen)
+    fetched = fetch_manifests(directory, chosen)
     return {
         name: _open_child(f"{directory}/{name}", place, names[name], wanted, fetched.get(name))
         for name, place in chosen.items()
     }
 
 
-def _fetched(directory: str, names: Collection[str]) -> Mapping[str, bytes]:
+def fetch_manifests(directory: str, names: Collection[str]) -> Mapping[str, bytes]:
     """The manifests of components in a store, asked for at once; one that is missing here is asked for alone."""
     if "://" not in directory or len(names) < 2:
         return {}
