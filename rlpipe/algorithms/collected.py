@@ -25,9 +25,10 @@ decisions: what the action stages were given, noise included, (n, k); of a Dict 
 leaves behind each other. rewards: float32. terminated, truncated: bool. action_mask, next_action_mask: bool, what was
 allowed, of policies that take a mask.
 
-Of a module that remembers, everything is (B, T, ...), a row for each environment, as its `forward_train` takes it, with
-state_in: name -> (B, ...), what it remembered before the first step; episode_start: bool, where its memory begins anew;
-loss_mask: bool, False where an environment only began its next episode. A critic's own memory is not among it."""
+Of a module that trains on sequences, everything is (B, T, ...), a row for each environment, with state_in: name ->
+(B, ...), what it remembered before the first step; episode_start: bool, where its memory begins anew; loss_mask: bool,
+False where an environment only began its next episode. A critic's own memory comes from `Algorithm.sample`: runners
+have no critics."""
 
 _OUTCOME = ("rewards", "terminated", "truncated")
 
@@ -56,6 +57,7 @@ class Collected:
         seen = policy.spec.module.observation_space
         self._policy = policy
         self._spaces: dict[str, Space] = {"obs": seen, "next_obs": seen, "actions": policy.spec.action_space}
+        self._is_sequence = policy.module.takes_sequences()
         self._first_memory: Mapping[str, torch.Tensor] | None = None
         self._parts: list[Mapping[str, Array]] = []
         self._rows: list[Array] = []
@@ -86,7 +88,7 @@ class Collected:
     def _in_sequence(
         self, part: dict[str, Array], choices: Choices, before: Tensors, is_step: Array
     ) -> dict[str, Array]:
-        if not choices.memory:
+        if not self._is_sequence:
             return {name: array[is_step] for name, array in part.items()}
         if self._first_memory is None:
             self._first_memory = choices.memory
@@ -103,12 +105,12 @@ class Collected:
     def arrays(self) -> dict[str, Any]:
         """Everything, see `Samples`."""
         memory = self._first_memory
-        join = np.concatenate if memory is None else partial(np.stack, axis=1)
+        join = partial(np.stack, axis=1) if self._is_sequence else np.concatenate
         joined = {name: join([part[name] for part in self._parts]) for name in self._parts[0]}
         joined["rewards"] = joined["rewards"].astype(np.float32)
         nested = {name: self._nested(name, joined) for name in self._spaces}
         rest = {name: joined[name] for name in joined if name.partition(".")[0] not in nested}
-        state = {} if memory is None else {STATE_IN: {name: value.cpu().numpy() for name, value in memory.items()}}
+        state = {STATE_IN: {name: value.cpu().numpy() for name, value in memory.items()}} if memory else {}
         return nested | rest | state
 
     def _prepared(self, tensors: Tensors) -> Any:
