@@ -337,3 +337,14 @@ def test_the_order_of_globs_of_agents_comes_back(tmp_path: Path) -> None:
     renamed = renamed_copies(read_checkpoint(path), {"p1": "p9"})
     mapping = renamed.children["env_runner"].spec.options["policy_mapping"]
     assert mapping == renamed.spec.options["policy_mapping"] == [["0*", "p9"], ["*", "p0"], ["1", "p2"]]
+
+
+def test_a_layer_that_policies_share_is_trained_by_each_after_a_restore(tmp_path: Path) -> None:
+    policies: dict[str, Any] = {name: policy(seed=seed) for seed, name in enumerate(("p0", "p1"))}
+    policies["p1"].module.encoder = policies["p0"].module.encoder
+    made = Algorithm(policies, learner=Learner.for_policies(policies, training(), trust=TRUST))
+    batches: Any = {name: {"obs": np.ones((4, 4), np.float32), "actions": np.array([0, 1, 1, 1])} for name in policies}
+    made.update(batches)
+    restored = Algorithm.from_checkpoint(made.save_to_path(tmp_path / "a"), trust=TRUST)
+    assert [restored.update(batches) for _ in range(3)] == [made.update(batches) for _ in range(3)]
+    assert equal(restored.get_state(), made.get_state())

@@ -7,26 +7,26 @@ from dataclasses import replace
 from typing import Any
 
 from rlpipe.errors import ForeignFormatError
-from rlpipe.importers.libraries.rllib.bodies import Body
-from rlpipe.importers.libraries.rllib.networks import Network, actor_critic, policy_head
+from rlpipe.importers.libraries.rllib.bodies import Body, dense_body
+from rlpipe.importers.libraries.rllib.networks import Network, acting, actor_critic, policy_head
 from rlpipe.importers.libraries.rllib.settings import Shape, activation_of, shape_of
 from rlpipe.importers.libraries.rllib.weights import Stack, Tensors, as_linear
-from rlpipe.snapshot.spaces import Space
+from rlpipe.snapshot.spaces import Box, Space
 
 
-def network_of(tensors: Tensors, model: Mapping[str, Any], *, features: int, space: Space) -> Network:
+def network_of(tensors: Tensors, model: Mapping[str, Any], *, seen: Box, space: Space) -> Network:
     """What a policy computes with: TorchFC, or from ray 2.5 on, where that was asked for, a module of the new stack.
 
     Args:
         tensors: The policy's weights.
         model: RLlib's settings of its networks.
-        features: Numbers in a prepared observation.
+        seen: Space of prepared observations.
         space: The action space.
 
     Raises:
         ForeignFormatError: It is something else, or not whole.
     """
-    shape = shape_of(model, features=features, space=space, subject=tensors.subject)
+    shape = shape_of(model, seen=seen, space=space, subject=tensors.subject)
     if tensors.has("pi.net"):
         return actor_critic(tensors, shape)
     # Without layers of its own it has those that come behind.
@@ -44,35 +44,18 @@ def _fully_connected(tensors: Tensors, shape: Shape) -> Network:
             found="weights of other networks",
             fix="train with the new API stack, or build an RLModule and load the weights into it",
         )
-    body, nothing = _body(tensors, "_hidden_layers", shape), Body(layers=Stack(()), activation=shape.activation)
+    body = _body(tensors, "_hidden_layers", shape)
     is_shared = not tensors.has("_value_branch_separate")
-    shared, actor = (body, nothing) if is_shared else (None, body)
-    critic = nothing if is_shared else _body(tensors, "_value_branch_separate", shape)
+    own = body if is_shared else _body(tensors, "_value_branch_separate", shape)
     (last,) = tensors.stack("_logits", inputs=body.width, place=lambda _: "_model.0").layers
-    value_inputs = (body if is_shared else critic).width
-    (value,) = tensors.stack("_value_branch", inputs=value_inputs, place=lambda _: "_model.0").layers
+    (value,) = tensors.stack("_value_branch", inputs=own.width, place=lambda _: "_model.0").layers
     pi, log_std = policy_head(tensors, last, shape, "_append_free_log_std.log_std")
-    return Network(
-        module="rlpipe.modules.torch.ppo.PPOModule",
-        model_config={
-            "shared": shared and shared.config(),
-            "actor": actor.config(),
-            "critic": critic.config(),
-            "log_std": log_std,
-            "squash": False,
-        },
-        entries={
-            **(shared.entries("encoder/encoder") if shared else {}),
-            **actor.entries("encoder/actor_encoder"),
-            **critic.entries("encoder/critic_encoder"),
-            **pi,
-            **as_linear(value, "vf"),
-        },
-        training=("vf/", "encoder/critic_encoder/"),
-        output="mean" if shape.continuous else "logits",
-    )
+    nothing = dense_body(Stack(()), shape.activation, inputs=body.width)
+    heads = pi | as_linear(value, "vf")
+    shared, actor, critic = (body, nothing, nothing) if is_shared else (None, body, own)
+    return acting(shared, actor, critic, heads, shape, log_std)
 
 
 def _body(tensors: Tensors, prefix: str, shape: Shape) -> Body:
     layers = tensors.stack(prefix, inputs=shape.features, place=lambda index: f"{index}._model.0")
-    return Body(layers=layers, activation=shape.activation)
+    return dense_body(layers, shape.activation, inputs=shape.features)

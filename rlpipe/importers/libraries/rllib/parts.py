@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -133,8 +132,3 @@ class Parts:
             )
         skipped = (*sorted(self.tensors.skipped.items()), *self.skipped)
         return ImportReport(imported=imported, skipped=skipped, notes=tuple(notes))
-
-
-def features_of(space: Space) -> int:
-    """Numbers in a prepared observation."""
-    return prod(space.shape)  # type: ignore[attr-defined]
