@@ -8,6 +8,7 @@ from typing import Any
 
 from rlpipe.algorithms.algorithm_reader import COUNTERS, EVALUATION, LEARNER, MAPPING, RUNNER, RUNNERS
 from rlpipe.algorithms.collected import Samples, counted
+from rlpipe.algorithms.critic_memory import CriticMemory
 from rlpipe.algorithms.env_runner import Episode
 from rlpipe.algorithms.learner import Learner
 from rlpipe.algorithms.policy_mapping import Given, PolicyMapping
@@ -51,6 +52,7 @@ class Parts:
         self.policies, self.learner, self.runners, self.evaluation = policies, learner, runners, evaluation
         self.mapping: PolicyMapping | None = None
         self.counters = dict.fromkeys(COUNTERS, 0)
+        self._critics = CriticMemory()
         self._require_same_policies()
         self._follow()
 
@@ -96,7 +98,7 @@ class Parts:
             SpecError: There is no runner.
         """
         runners = required(self.runners, "env_runner")
-        found: Samples = runners.sample(n)
+        found = self._critics.completed(runners.sample(n), self.policies)
         for name, count in counted(found).items():
             self.counters[name] += count
         runners.share_statistics(self.policies)
