@@ -121,8 +121,10 @@ def put(obj: Restorable, live: Snapshot, expected: Snapshot, patch: Snapshot, *,
         tell(each.target for each in everyone)
 
     if age == "new":
-        for target, state in [(each.target, each.filled()) for each in pending]:
-            target.set_own_state(state)
+        chosen = {id(each) for each in pending}
+        for each, state in [(each, each.filled()) for each in everyone]:
+            if id(each) in chosen:
+                each.target.set_own_state(state)
         finish(patch)
     else:
         replace_states(pending, partial(finish, patch), partial(finish, live))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,10 +17,19 @@ from rlpipe.algorithms.algorithm import Algorithm
 from rlpipe.algorithms.learner import Learner
 from rlpipe.algorithms.runner import EnvRunner
 from rlpipe.algorithms.runner_spec import RunnerSpec
+from rlpipe.checkpoint.reader import read_checkpoint
 from rlpipe.checkpoint.restore import snapshot_of
-from rlpipe.errors import ConfigError, IdError, SelectionError, SpecError, StateMismatchError, UntrustedClassError
+from rlpipe.errors import (
+    ConfigError,
+    IdError,
+    IntegrityError,
+    SelectionError,
+    SpecError,
+    StateMismatchError,
+    UntrustedClassError,
+)
 from rlpipe.snapshot import content_hash
-from rlpipe.snapshot.state import equal
+from rlpipe.snapshot.state import arrays, equal
 from tests.algorithms.whole import TRUST, go, require_in_step, training, whole
 from tests.algorithms.whole import cartpole_policy as policy
 
@@ -108,6 +118,26 @@ def test_a_lone_policy_acts_for_all(path: Path) -> None:
 def test_wrong_arguments_are_told(path: Path, arguments: dict[str, Any], error: type[Exception]) -> None:
     with pytest.raises(error):
         Algorithm.from_checkpoint(path, trust=TRUST, **arguments)
+
+
+def test_damage_in_any_file_is_noticed_and_nothing_changes(path: Path, tmp_path: Path) -> None:
+    live = Algorithm.from_checkpoint(path, trust=TRUST)
+    go(live, 1)
+    files = [file.relative_to(path) for file in path.rglob("state.h5")]
+    assert len(files) > 10
+    for index, file in enumerate(files):
+        damaged = tmp_path / str(index)
+        shutil.copytree(path, damaged)
+        held = bytearray((damaged / file).read_bytes())
+        stored: Any = arrays(read_checkpoint((path / file).parent, arrays="later").state)
+        held[next(iter(stored.values())).extent.offset] ^= 1
+        (damaged / file).write_bytes(held)
+        with pytest.raises(IntegrityError):
+            Algorithm.from_checkpoint(damaged, trust=TRUST)
+        before = live.get_state()
+        with pytest.raises(IntegrityError):
+            live.restore_from_path(damaged)
+        assert equal(live.get_state(), before)
 
 
 @pytest.mark.parametrize(
