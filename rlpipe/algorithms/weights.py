@@ -12,6 +12,7 @@ from rlpipe.modules.multi_rl_module import MultiRLModule
 from rlpipe.modules.torch.probing import place_of
 from rlpipe.modules.torch.trial import trial
 from rlpipe.policies.policy import Policy
+from rlpipe.policies.policy_tree import CONTAINER
 from rlpipe.snapshot.selection import Selection, select
 from rlpipe.snapshot.snapshot import Snapshot
 from rlpipe.snapshot.state import State, arrays, copied, entries, from_entries
@@ -52,11 +53,24 @@ def reduced(policy: Policy) -> tuple[State, Transfer]:
 def weights_of(
     policies: MultiRLModule, policy_ids: Collection[str] | None, *, inference_only: bool
 ) -> dict[str, State]:
-    """Copies of the weights of some policies, or of all; see `Algorithm.get_weights`."""
+    """Copies of the weights of some policies, or of all.
+
+    Raises:
+        SelectionError: A policy that is not there.
+    """
     chosen = {name: policies[name] for name in (policies if policy_ids is None else policy_ids)}
     if inference_only:
         return {name: reduced(policy)[0] for name, policy in chosen.items()}
     return {name: policy.get_state() for name, policy in chosen.items()}
+
+
+def state_of_weights(policies: MultiRLModule, weights: Mapping[str, State]) -> State:
+    """The part of an algorithm's state that puts weights into policies, whole ones or what acts.
+
+    Raises:
+        SelectionError: A policy that is not there.
+    """
+    return {CONTAINER: {name: completed(policies[name], state) for name, state in weights.items()}}
 
 
 def _bytes(snapshot: Snapshot) -> int:

@@ -27,6 +27,10 @@ from rlpipe.errors import (
 
 logger = logging.getLogger(__name__)
 
+_AT_ONCE = 2**16
+_ENDS = (b"}\n", b"}\r\n")
+"""How manifests end."""
+
 _FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -78,16 +82,22 @@ def open_tree(path: Place, wanted: Callable[[str], bool] = lambda _: True) -> Co
 
 def _open_tree(directory: str, path: str, wanted: Callable[[str], bool], data: bytes | None = None) -> Component:
     manifest, digest = open_manifest(directory, data)
-    inside = {name: f"{path}/{name}" if path else name for name in sorted(manifest.children)}
-    chosen = {name: place for name, place in inside.items() if wanted(place)}
-    fetched = _fetched(directory, chosen)
-    children = {
-        name: _open_child(f"{directory}/{name}", place, manifest.children[name], wanted, fetched.get(name))
-        for name, place in chosen.items()
-    }
+    children = _open_children(directory, path, manifest.children, wanted) if manifest.children else {}
     for name in unlisted(directory, manifest):
         logger.warning("%s/%s is not listed by the checkpoint around it and was ignored", directory, name)
     return Component(path, directory, manifest, digest, children)
+
+
+def _open_children(
+    directory: str, path: str, names: Mapping[str, str], wanted: Callable[[str], bool]
+) -> dict[str, Component]:
+    inside = {name: f"{path}/{name}" if path else name for name in sorted(names)}
+    chosen = {name: place for name, place in inside.items() if wanted(place)}
+    fetched = _fetched(directory, chosen)
+    return {
+        name: _open_child(f"{directory}/{name}", place, names[name], wanted, fetched.get(name))
+        for name, place in chosen.items()
+    }
 
 
 def _fetched(directory: str, names: Collection[str]) -> Mapping[str, bytes]:
@@ -179,6 +189,9 @@ def _read_remote(file: str) -> bytes:
 def _read_local(file: str) -> bytes:
     descriptor = os.open(file, _FLAGS)
     try:
+        data = _read_at_once(descriptor)
+        if data.endswith(_ENDS):
+            return data
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_MANIFEST_SIZE:
             raise ManifestError(
@@ -193,6 +206,15 @@ def _read_local(file: str) -> bytes:
         return data
     finally:
         os.close(descriptor)
+
+
+def _read_at_once(descriptor: int) -> bytes:
+    """What the system gives of a file by one call, without a question about its kind and size; b"" if it gives none."""
+    try:
+        data = os.pread(descriptor, _AT_ONCE, 0) if hasattr(os, "pread") else b""
+    except OSError:
+        return b""
+    return data if len(data) < _AT_ONCE else b""
 
 
 def unlisted(directory: str, manifest: Manifest) -> list[str]:
@@ -222,17 +244,20 @@ def _is_directory(entry: os.DirEntry[str]) -> bool:
 def refuse_part_of_another(path: Path) -> None:
     """Check that no checkpoint around a path lists what is there, as another one in its place would damage it.
 
+    Args:
+        path: A `real_path`.
+
     Raises:
         CheckpointExistsError: One does; the outermost is named.
     """
-    target = outermost = Path(os.path.realpath(path))
+    outermost = path
     while (outermost.parent / MANIFEST_NAME).is_file() and outermost.name in _listed_in(outermost.parent):
         outermost = outermost.parent
-    if outermost != target:
+    if outermost != path:
         raise CheckpointExistsError(
             f"{path} is a part of another checkpoint, which would be damaged",
             expected="a path outside of it",
-            found=f"{target.relative_to(outermost).as_posix()}, a component that {outermost} lists",
+            found=f"{path.relative_to(outermost).as_posix()}, a component that {outermost} lists",
             fix="write elsewhere; task=subset_restore puts a policy into a copy of a checkpoint",
         )
 

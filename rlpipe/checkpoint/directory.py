@@ -36,14 +36,14 @@ Durability: TypeAlias = Literal["fsync", "none"]
 
 @contextmanager
 def staged(
-    path: Path, *, if_exists: IfExists, marker: str = MANIFEST_NAME, durability: Durability = "fsync"
+    target: Path, *, if_exists: IfExists, marker: str = MANIFEST_NAME, durability: Durability = "fsync"
 ) -> Iterator[Path]:
     """A new directory to fill; it takes the target's place when the block ends without an error.
 
     What killed processes left beside the target is removed on the way (see `litter`).
 
     Args:
-        path: The target. Missing parents are made; an empty directory there counts as nothing.
+        target: Its `real_path`. Missing parents are made; an empty directory there counts as nothing.
         if_exists: "replace" lets it take the place of an older one of its kind, never of anything else.
         marker: The file that makes a directory one of its kind.
         durability: "fsync" brings names to the disk; "none" leaves that to the system: safe against killed processes,
@@ -57,7 +57,6 @@ def staged(
             something there meanwhile.
         CheckpointError: The system refuses a directory, or the rename.
     """
-    target = Path(os.path.realpath(path))
     try:
         before = _what_is_replaced(target, if_exists, marker)
         make_directories(target.parent, durability=durability)
@@ -73,14 +72,21 @@ def staged(
         if isinstance(error, CheckpointError):
             raise
         raise CheckpointError(
-            f"the checkpoint {path} was not written", expected="a directory that can be written", found=str(error)
+            f"the checkpoint {target} was not written", expected="a directory that can be written", found=str(error)
         ) from error
+
+
+def real_path(path: Path) -> Path:
+    """The absolute path of what is there, or will be, with every link on the way followed."""
+    return Path(os.path.realpath(path))
 
 
 def locate(path: Path, *, marker: str = MANIFEST_NAME) -> Path:
     """The directory that holds the checkpoint of this path: itself, or where a killed replacement set it aside."""
-    aside = aside_of(path) if path.name else path
-    return aside if not path.exists() and (aside / marker).is_file() else path
+    if not path.name or os.path.exists(path):  # noqa: PTH110  pathlib costs as much as the call itself
+        return path
+    aside = aside_of(path)
+    return aside if os.path.isfile(aside / marker) else path  # noqa: PTH113
 
 
 def list_checkpoints(parent: Path) -> list[Path]:
@@ -97,6 +103,8 @@ def list_checkpoints(parent: Path) -> list[Path]:
 
 def make_directories(path: Path, *, durability: Durability = "fsync") -> None:
     """Make a directory and its parents, and bring each new one to the disk."""
+    if os.path.isdir(path):  # noqa: PTH112  pathlib costs as much as the call itself
+        return
     missing = takewhile(lambda each: not each.exists(), (path, *path.parents))
     for each in reversed(list(missing)):
         each.mkdir(exist_ok=True)
@@ -193,5 +201,6 @@ def _settle(stage: Path, target: Path, durability: Durability) -> None:
             found=str(error),
             fix="save it again",
         ) from error
-    shutil.rmtree(stage, ignore_errors=True)
-    shutil.rmtree(aside_of(target), ignore_errors=True)
+    for former in (stage, aside_of(target)):
+        if os.path.lexists(former):
+            shutil.rmtree(former, ignore_errors=True)

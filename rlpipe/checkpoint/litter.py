@@ -67,23 +67,26 @@ def new_stage(parent: Path) -> Iterator[Path]:
     """
     stage, lock = _make_stage(parent)
     try:
-        sweep(parent, now=stage.stat().st_mtime)
+        sweep(parent, now=os.stat(stage).st_mtime, spared=stage.name)  # noqa: PTH116  pathlib costs as much as the call
         yield stage
     finally:
         if lock is not None:
             os.close(lock)
 
 
-def sweep(parent: Path, *, now: float) -> None:
+def sweep(parent: Path, *, now: float, spared: str = "") -> None:
     """Remove the litter of dead processes. What cannot be removed is left for the next sweep.
 
     Args:
         parent: The directory to sweep; not those below.
         now: The time by the clock of its file system, in seconds, as in `st_mtime`.
+        spared: Name of a stage that is known to be in use, so that its lock need not be asked for.
     """
     with suppress(OSError), os.scandir(parent) as found:
-        for name in sorted(each.name for each in found if each.name.startswith((STAGE_PREFIX, TRASH_PREFIX))):
-            _sweep_one(parent / name, now)
+        names = [each.name for each in found if each.name.startswith((STAGE_PREFIX, TRASH_PREFIX))]
+        for name in sorted(names):
+            if name != spared:
+                _sweep_one(parent / name, now)
 
 
 def discard(path: Path) -> None:

@@ -13,9 +13,10 @@ itself; line endings count as those of Unix, whatever a copy has.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import compress
 from json.encoder import encode_basestring_ascii as json_text
 from typing import Any, NamedTuple
 
@@ -26,11 +27,11 @@ from rlpipe.checkpoint.format import FORMAT, VERSION
 from rlpipe.checkpoint.strict_json import excess
 from rlpipe.checkpoint.table import Table
 from rlpipe.snapshot.dtypes import dtype_of
-from rlpipe.snapshot.identity import hash_component
+from rlpipe.snapshot.identity import hash_frame, hash_of
 from rlpipe.snapshot.skeleton import Json, put_together
 from rlpipe.snapshot.snapshot import Role, entry_of
 from rlpipe.snapshot.spec import Spec, canonical_json
-from rlpipe.snapshot.state import State
+from rlpipe.snapshot.state import State, filled
 
 FIELDS = (
     *("format", "version", "spec", "metadata", "origin", "children", "ties", "attachments"),
@@ -80,6 +81,25 @@ class Origin:
     provenance: Mapping[str, Json]
 
 
+class Frames(NamedTuple):
+    """What the identity of a component is made of, but for the digests of its arrays (see `hash_frame`).
+
+    Attributes:
+        whole: Of the content hash.
+        acting: Of the inference hash; the same one if everything acts.
+        acts: Which arrays count in it.
+    """
+
+    whole: Sequence[str]
+    acting: Sequence[str]
+    acts: Sequence[bool]
+
+    def hashes(self, digests: Collection[str]) -> tuple[str, str]:
+        """The content and the inference hash, with the digests of all arrays."""
+        whole = hash_of(self.whole, digests)
+        return whole, whole if self.acting is self.whole else hash_of(self.acting, compress(digests, self.acts))
+
+
 @dataclass(frozen=True)
 class Manifest:
     """What the manifest of one component says.
@@ -97,6 +117,7 @@ class Manifest:
         origin: Of a root; None in a child.
         attachments: Path from the component's directory -> file that travels with it (see `attachments`).
         version: The format version that it was written in.
+        frames: What its identity is made of, if that is known; only of a component without others in it.
     """
 
     spec: Spec
@@ -111,6 +132,7 @@ class Manifest:
     origin: Origin | None = None
     attachments: Mapping[str, Attachment] = field(default_factory=dict)
     version: int = VERSION
+    frames: Frames | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def roles(self) -> dict[str, Role]:
@@ -137,11 +159,18 @@ class Manifest:
 
     def state(self, arrays: Mapping[str, Any]) -> State:
         """The component's state with these arrays, or stand-ins, in it."""
-        return put_together(arrays, {key: entry.json for key, entry in self.plain.items()})
+        if self.plain or self.table.form is None:
+            return put_together(arrays, {key: entry.json for key, entry in self.plain.items()})
+        return filled(self.table.form, arrays)
 
-    def identity(self, content: Mapping[str, str], inference: Mapping[str, str]) -> tuple[str, str]:
+    def identity(self, children: Mapping[str, Manifest]) -> tuple[str, str]:
         """The content and the inference hash that follow from what it says, and from those of its children."""
-        return identity_of(self.spec, self.plain, self.table, self.digests, content, inference)
+        frames = self.frames
+        if frames is None:
+            content = {name: child.content_hash for name, child in children.items()}
+            inference = {name: child.inference_hash for name, child in children.items()}
+            frames = frames_of(self.spec, self.plain, self.table, content, inference)
+        return frames.hashes(self.digests.values())
 
     def text(self) -> str:
         """Its text in the version of today, the seal left out (see `seal`)."""
@@ -175,17 +204,20 @@ def identity_of(
     inference: Mapping[str, str],
 ) -> tuple[str, str]:
     """The content and the inference hash of a component; the last two are those of its children by name."""
+    return frames_of(spec, plain, table, content, inference).hashes(digests.values())
+
+
+def frames_of(
+    spec: Spec, plain: Mapping[str, Plain], table: Table, content: Mapping[str, str], inference: Mapping[str, str]
+) -> Frames:
+    """What the identity of a component is made of; the last two are the hashes of its children by name."""
+    acts = [role == "inference" for role in table.roles.values()]
     entries = {key: entry.json for key, entry in plain.items()}
-    whole = hash_component(spec, entries, table.rows, digests.values(), content)
     acting = {key: entry.json for key, entry in plain.items() if entry.role == "inference"}
-    if table.only_acts and len(acting) == len(plain) and content == inference:
-        return whole, whole
-    kept = [
-        (row, digest)
-        for row, digest, role in zip(table.rows, digests.values(), table.roles.values(), strict=True)
-        if role == "inference"
-    ]
-    return whole, hash_component(spec, acting, [row for row, _ in kept], [digest for _, digest in kept], inference)
+    whole = hash_frame(spec, entries, table.rows, content)
+    if all(acts) and len(acting) == len(plain) and content == inference:
+        return Frames(whole, whole, acts)
+    return Frames(whole, hash_frame(spec, acting, compress(table.rows, acts), inference), acts)
 
 
 def table_place(text: str) -> tuple[int, int]:

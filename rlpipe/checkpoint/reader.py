@@ -174,9 +174,7 @@ def _require_identity(component: Component) -> None:
     if not component.has_all_children:
         return
     manifest = component.manifest
-    content = {name: child.manifest.content_hash for name, child in component.children.items()}
-    inference = {name: child.manifest.inference_hash for name, child in component.children.items()}
-    found = manifest.identity(content, inference)
+    found = manifest.identity({name: child.manifest for name, child in component.children.items()})
     if found != (manifest.content_hash, manifest.inference_hash):
         raise IntegrityError(
             f"{component.directory} says it is another policy than the one it holds",

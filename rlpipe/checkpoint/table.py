@@ -25,7 +25,7 @@ from rlpipe.snapshot.dtypes import DTYPES, storage_dtype
 from rlpipe.snapshot.identity import array_row
 from rlpipe.snapshot.skeleton import MAX_DEPTH
 from rlpipe.snapshot.snapshot import ROLES, Role
-from rlpipe.snapshot.state import from_entries, join, split
+from rlpipe.snapshot.state import State, from_entries, join, split
 
 DIGEST_DIGITS = 32
 """Of xxh3-128 in hex."""
@@ -71,18 +71,12 @@ class Table:
         return tuple(array_row(each.key, each.dtype, each.shape) for each in self.extents.values())
 
     @cached_property
-    def is_state(self) -> bool:
-        """Whether the arrays alone are a state: no key goes on below another one."""
+    def form(self) -> State | None:
+        """The state of the arrays alone, each key in the place of its array; None if a key goes on below another."""
         try:
-            from_entries(self.extents)
+            return from_entries({key: key for key in self.extents})
         except UnsupportedStateError:
-            return False
-        return True
-
-    @cached_property
-    def only_acts(self) -> bool:
-        """Whether all arrays are of role inference."""
-        return "training" not in self.roles.values()
+            return None
 
 
 class Row(NamedTuple):

@@ -14,7 +14,7 @@ from rlpipe.backends.backend import resolve
 from rlpipe.backends.remote import Url
 from rlpipe.checkpoint.attachments import copy_in, files_in
 from rlpipe.checkpoint.component import refuse_part_of_another
-from rlpipe.checkpoint.directory import IfExists, locate, staged, sync_directory
+from rlpipe.checkpoint.directory import IfExists, locate, real_path, staged, sync_directory
 from rlpipe.checkpoint.format import MANIFEST_NAME, MAX_MANIFEST_SIZE
 from rlpipe.checkpoint.linking import Former
 from rlpipe.checkpoint.manifest import Manifest, Origin, excess_of, identity_of, seal
@@ -90,10 +90,11 @@ def write_checkpoint(
         with uploaded(place, if_exists=if_exists) as stage:
             _write(plans, attached, "", str(stage), None, "none", origin)
         return path
-    refuse_part_of_another(place)
+    target = real_path(place)
+    refuse_part_of_another(target)
     if previous is None and if_exists == "replace":
-        previous = locate(place)
-    with staged(place, if_exists=if_exists, durability=durability) as stage:
+        previous = locate(target)
+    with staged(target, if_exists=if_exists, durability=durability) as stage:
         former = None if previous is None else Former(os.fspath(previous), durability)
         _write(plans, attached, "", str(stage), former, durability, origin)
     return path

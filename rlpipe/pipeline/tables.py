@@ -14,6 +14,7 @@ from rich.text import Text
 # Without a terminal there is no width to keep: a pipe or a file gets every row on one line.
 UNBOUNDED = 10_000
 TEXT_WIDTH = 60
+_NAMED = 4
 
 
 def table(*columns: str, rows: Iterable[Sequence[object]], right: Sequence[str] = ()) -> Table:
@@ -36,6 +37,20 @@ def left_in_file(skipped: Iterable[tuple[str, str]]) -> Sequence[RenderableType]
     """What an importer left, with the reason for each; nothing if it left nothing."""
     rows = [(tidy(names), why) for names, why in skipped]
     return ("", table("left in the file", "why", rows=rows)) if rows else ()
+
+
+def left_in_file_in_short(skipped: Sequence[tuple[str, str]]) -> Sequence[RenderableType]:
+    """The same on one line, without the reasons and without the rest of long lists."""
+    if not skipped:
+        return ()
+    named = [_first(names.split(", ")) for names, _ in skipped]
+    rest = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+    return (line(f"left in the file: {'; '.join(named[:_NAMED])}{rest} (task=info says why)"),)
+
+
+def _first(names: Sequence[str]) -> str:
+    """``a, b, c, d`` -> ``a and 3 more``."""
+    return ", ".join(names) if len(names) <= 2 else f"{names[0]} and {len(names) - 1} more"
 
 
 def tidy(text: str) -> str:

@@ -7,7 +7,7 @@ sorted [key, dtype, shape, xxh3-128 of the little-endian bytes] of its arrays, a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from json.encoder import encode_basestring_ascii as json_text
 from typing import NamedTuple
 
@@ -70,10 +70,22 @@ def hash_component(
     Returns:
         SHA-256 in hex.
     """
-    table = ",".join([f'{row}{digest}"]' for row, digest in zip(rows, digests, strict=True)])
+    return hash_of(hash_frame(spec, plain, rows, children), digests)
+
+
+def hash_frame(spec: Spec, plain: Mapping[str, Json], rows: Iterable[str], children: Mapping[str, str]) -> list[str]:
+    """The text that the hash of a component is over, without the digests of its arrays: the parts around them."""
+    table = ",".join([f'{row}\0"]' for row in rows])  # In JSON there is no such character.
     inside, entries = canonical_json(children), canonical_json(plain)
-    text = f'{{"arrays":[{table}],"children":{inside},"entries":{entries},"spec":{spec.identity()}}}'
-    return hashlib.sha256(text.encode()).hexdigest()
+    return f'{{"arrays":[{table}],"children":{inside},"entries":{entries},"spec":{spec.identity()}}}'.split("\0")
+
+
+def hash_of(frame: Sequence[str], digests: Iterable[str]) -> str:
+    """SHA-256 in hex of the text of a frame, the digest of each array in its place."""
+    text = [""] * (2 * len(frame) - 1)
+    text[::2] = frame
+    text[1::2] = digests
+    return hashlib.sha256("".join(text).encode()).hexdigest()
 
 
 def hash_state(

@@ -186,6 +186,11 @@ def _dict_at(key: str, dicts: dict[str, State]) -> State:
     return dicts[key]
 
 
+def filled(form: State, found: Mapping[str, Any]) -> State:
+    """The state with the nested dicts of a form, and in the place of each key there what is found under it."""
+    return {name: filled(each, found) if type(each) is dict else found[each] for name, each in form.items()}
+
+
 def arrays(state: State) -> dict[str, Array]:
     """Array key -> array, sorted, arrays inside lists and tuples included."""
     return dict(sorted(_walk_arrays(state, "")))

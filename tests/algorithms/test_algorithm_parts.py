@@ -14,7 +14,10 @@ import torch
 
 from rlpipe.algorithms.algorithm import Algorithm
 from rlpipe.algorithms.learner import Learner
+from rlpipe.algorithms.learner_snapshot import renamed_copies
+from rlpipe.algorithms.runner import EnvRunner
 from rlpipe.algorithms.runner_spec import RunnerSpec
+from rlpipe.checkpoint.reader import read_checkpoint
 from rlpipe.checkpoint.restore import snapshot_of
 from rlpipe.errors import ConfigError, IdError, SelectionError, SpecError, StateMismatchError, UntrustedClassError
 from rlpipe.snapshot import content_hash
@@ -302,3 +305,46 @@ def test_a_state_with_runners_is_not_of_an_algorithm_without() -> None:
     acting = RunnerSpec(env="CartPole-v1")
     with pytest.raises(SelectionError, match="'p7'"):
         Algorithm.from_state({}, specs, env_runner=acting, policy_mapping_fn={"*": "p7"})
+
+
+def test_a_policy_that_a_mapping_of_the_runners_leads_to_stays(tmp_path: Path) -> None:
+    policies = {name: policy() for name in ("p0", "p1")}
+    runner = EnvRunner(policies, env="CartPole-v1", policy_mapping_fn={"*": "p1"})
+    made = Algorithm(policies, env_runner=runner)
+    with pytest.raises(SelectionError, match="'p1'"):
+        made.remove_policy("p1")
+    assert sorted(made.policies) == ["p0", "p1"]
+    made.remove_policy("p1", policy_mapping_fn={"*": "p0"})
+    restored = Algorithm.from_checkpoint(made.save_to_path(tmp_path / "a"))
+    assert list(restored.sample(1)) == ["p0"]
+
+
+def test_the_order_of_globs_of_agents_comes_back(tmp_path: Path) -> None:
+    made = whole("p0", "p1", "p2")
+    made.set_policy_mapping({"0*": "p1", "*": "p0", "1": "p2"})
+    path = made.save_to_path(tmp_path / "a")
+    expected = {"0": "p1", "1": "p2", "2": "p0"}
+    for restored in (
+        Algorithm.from_checkpoint(path, trust=TRUST),
+        Algorithm.from_checkpoint(path, ["p*"], trust=TRUST),
+    ):
+        assert restored.runners is not None
+        assert {agent: restored.runners.first.policy_of(agent) for agent in expected} == expected
+        assert content_hash(snapshot_of(restored)) == content_hash(snapshot_of(made))
+    some = Algorithm.from_checkpoint(path, ["p0", "p1"], trust=TRUST)
+    assert some.runners is not None
+    assert [some.runners.first.policy_of(agent) for agent in "01"] == ["p1", "p0"]
+    renamed = renamed_copies(read_checkpoint(path), {"p1": "p9"})
+    mapping = renamed.children["env_runner"].spec.options["policy_mapping"]
+    assert mapping == renamed.spec.options["policy_mapping"] == [["0*", "p9"], ["*", "p0"], ["1", "p2"]]
+
+
+def test_a_layer_that_policies_share_is_trained_by_each_after_a_restore(tmp_path: Path) -> None:
+    policies: dict[str, Any] = {name: policy(seed=seed) for seed, name in enumerate(("p0", "p1"))}
+    policies["p1"].module.encoder = policies["p0"].module.encoder
+    made = Algorithm(policies, learner=Learner.for_policies(policies, training(), trust=TRUST))
+    batches: Any = {name: {"obs": np.ones((4, 4), np.float32), "actions": np.array([0, 1, 1, 1])} for name in policies}
+    made.update(batches)
+    restored = Algorithm.from_checkpoint(made.save_to_path(tmp_path / "a"), trust=TRUST)
+    assert [restored.update(batches) for _ in range(3)] == [made.update(batches) for _ in range(3)]
+    assert equal(restored.get_state(), made.get_state())

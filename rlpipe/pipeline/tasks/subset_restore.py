@@ -18,6 +18,7 @@ from rlpipe.pipeline.inspect import ComponentFacts, warnings_of
 from rlpipe.pipeline.learners import has_copies, kept_in_step, parts_of
 from rlpipe.pipeline.lift import POLICIES, policies_of
 from rlpipe.pipeline.live import spaces_of
+from rlpipe.pipeline.outlook import Outlook
 from rlpipe.pipeline.progress import Progress
 from rlpipe.pipeline.reports import Report, SourceFacts
 from rlpipe.pipeline.settings import RunSettings, SelectSettings
@@ -119,8 +120,7 @@ def run(settings: RunSettings, *, progress: Progress) -> SubsetRestoreReport:
         TieError: Arrays that are one in the base would be torn apart.
     """
     del progress
-    source = open_source(settings, given=settings.source.path)
-    base_source = _base(settings)
+    base_source, source = opened(settings)
     chosen = read_tree(source, settings.select, trust=settings.trust)
     patch = renamed(chosen, settings.rename)
     base = read_tree(base_source, SelectSettings(), trust=settings.trust)
@@ -149,8 +149,21 @@ def run(settings: RunSettings, *, progress: Progress) -> SubsetRestoreReport:
     )
 
 
-def _base(settings: RunSettings) -> Source:
-    return built_source(settings) if settings.base.path is None else open_base(settings, settings.base.path)
+def opened(settings: RunSettings) -> tuple[Source, Source]:
+    """What the checkpoint is made of: the base, and what is put over it."""
+    source = open_source(settings, given=settings.source.path)
+    return built_source(settings) if settings.base.path is None else open_base(settings, settings.base.path), source
+
+
+def check_ahead(settings: RunSettings, outlook: Outlook) -> None:
+    """Check that the base is there.
+
+    Raises:
+        RlpipeError: It is not.
+    """
+    del outlook
+    if settings.base.path is not None:
+        open_base(settings, settings.base.path)
 
 
 def _differences(base: Snapshot, patch: Snapshot) -> Iterator[str]:
