@@ -175,8 +175,8 @@ def _different(groups: Sequence[State]) -> list[State]:
 def load_optimizer_state(optimizer: torch.optim.Optimizer, named: Named, state: State) -> None:
     """Put a checked state into an optimizer: moments to their parameters' devices, settings to their groups.
 
-    Groups over the parameters of saved ones come in the saved order, as do these: schedules and some optimizers count by
-    it. `step` stays on the CPU unless the group is fused or capturable, as torch wants it.
+    Groups over the parameters of saved ones come in the saved order, as do these: schedules and some optimizers count
+    by it. `step` stays on the CPU unless the group is fused or capturable, as torch wants it.
     """
     moments, planned = _moments_of(state), _planned(optimizer, named, state)
     groups = []
