@@ -15,6 +15,7 @@ from rlpipe.checkpoint.litter import is_litter
 from rlpipe.checkpoint.manifest import Manifest
 from rlpipe.checkpoint.manifest_parser import parse_manifest
 from rlpipe.checkpoint.place import Place, place_of
+from rlpipe.checkpoint.refusals import reason
 from rlpipe.errors import (
     CheckpointError,
     CheckpointExistsError,
@@ -123,10 +124,15 @@ def require_present(directory: str, path: str) -> None:
     """Check that a listed component is there.
 
     Raises:
-        IntegrityError: It is not.
+        IntegrityError: It is not, or nobody may look.
     """
     file = place_of(directory) / MANIFEST_NAME
-    if not file.is_file():
+    try:
+        is_there = file.is_file()
+    except OSError as error:
+        subject = f"the component {path} cannot be read" if path else f"{directory} cannot be read"
+        raise IntegrityError(subject, expected="a readable directory", found=reason(error)) from error
+    if not is_there:
         raise IntegrityError(
             f"the component {path} is missing",
             expected=f"{file}, as the manifest above lists it",
@@ -170,7 +176,7 @@ def open_manifest(directory: str | os.PathLike[str], data: bytes | None = None) 
     except UnicodeDecodeError as error:
         raise ManifestError(f"{file} is damaged", expected="ASCII text", found=str(error)) from None
     except OSError as error:
-        raise ManifestError(f"{file} cannot be read", expected="a readable file", found=str(error)) from error
+        raise ManifestError(f"{file} cannot be read", expected="a readable file", found=reason(error)) from error
     return parse_manifest(text, file)
 
 
