@@ -8,6 +8,7 @@
     |  |- ManifestError (ValueError)                 a manifest that breaks the format
     |  |- IntegrityError (ValueError)                bytes that are not the ones the manifest names
     |  |- FormatVersionError (ValueError)            written by a newer rlpipe
+    |  |- StoreError                                 a store that does not answer, or refuses
     |- StateError
     |  |- UnsupportedStateError (TypeError)          a value that no checkpoint can hold
     |  |- StateMismatchError (ValueError)            .missing .unexpected .mismatched
@@ -107,6 +108,12 @@ class CheckpointError(RlpipeError):
     """A checkpoint cannot be read or written."""
 
     usual_fix: ClassVar[str] = "take another copy of the checkpoint, or another path"
+
+
+class StoreError(CheckpointError):
+    """A store does not answer, or refuses: what lies there may be whole all the same."""
+
+    usual_fix: ClassVar[str] = "check the URL, the network, and the credentials that the store's library finds"
 
 
 class CheckpointNotFoundError(CheckpointError, FileNotFoundError):

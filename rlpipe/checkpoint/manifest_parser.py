@@ -51,7 +51,8 @@ def parse_manifest(text: str, file: str, *, migrations: Mapping[int, Migration] 
         ManifestError: The text breaks the format, or is not the text that was written.
         FormatVersionError: It was written by a newer rlpipe.
     """
-    text = text.replace("\r\n", "\n")
+    if "\r" in text:
+        text = text.replace("\r\n", "\n")
     broken = broken_seal(text)
     found = None if broken else _remembered(text)
     return found or _parse(text, broken, Strict(file), migrations), text[-68:-4]
