@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from rlpipe.checkpoint.classes import resolve_class
-from rlpipe.checkpoint.filling import Age, filling
+from rlpipe.checkpoint.filling import Age, OpenFiles, filling
 from rlpipe.checkpoint.fit import lacking_ties, require_fit, require_read, require_same_ties, ties_text
 from rlpipe.checkpoint.following import tell
 from rlpipe.checkpoint.replacing import one_each, replace_states
@@ -132,23 +132,26 @@ def put(obj: Restorable, live: Snapshot, expected: Snapshot, patch: Snapshot, *,
     require_read(patch)
     before = dict(walk(live))
     parts = {path: part for path, part in walk(patch) if part.roles}
-    everyone = [filling(object_at(obj, path), _filled_up(before[path], part), age) for path, part in parts.items()]
-    pending = one_each(everyone, list(parts))
-    for each in pending:
-        each.target.check_own_state(each.state)
 
     def finish(given: Snapshot) -> None:
         _set_metadata(obj, given)
         tell(each.target for each in everyone)
 
-    if age == "new":
-        chosen = {id(each) for each in pending}
-        for each, state in [(each, each.filled()) for each in everyone]:
-            if id(each) in chosen:
-                each.target.set_own_state(state)
-        finish(patch)
-    else:
-        replace_states(pending, partial(finish, patch), partial(finish, live))
+    with OpenFiles() as files:
+        everyone = [
+            filling(object_at(obj, path), _filled_up(before[path], part), age, files) for path, part in parts.items()
+        ]
+        pending = one_each(everyone, list(parts))
+        for each in pending:
+            each.target.check_own_state(each.state)
+        if age == "new":
+            chosen = {id(each) for each in pending}
+            for each, state in [(each, each.filled()) for each in everyone]:
+                if id(each) in chosen:
+                    each.target.set_own_state(state)
+            finish(patch)
+        else:
+            replace_states(pending, partial(finish, patch), partial(finish, live))
     restored = {below(path, key) for path, part in walk(patch) for key in part.roles}
     everything = {below(path, key) for path, part in walk(live) for key in part.roles}
     return RestoreReport(tuple(sorted(restored)), tuple(sorted(everything - restored)))
