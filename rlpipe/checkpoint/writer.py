@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
-from rlpipe.backends.array_file import Durability, digests_of, write_all, write_arrays
+from rlpipe.backends.array_file import Durability, digests_of, raw_of, write_all, write_arrays
 from rlpipe.backends.backend import resolve
 from rlpipe.backends.remote import Url
 from rlpipe.checkpoint.attachments import copy_in, files_of
@@ -24,7 +24,6 @@ from rlpipe.checkpoint.plan import Plan, plans_of
 from rlpipe.checkpoint.strict_json import Json, plain_text
 from rlpipe.checkpoint.upload import uploaded
 from rlpipe.errors import UnsupportedStateError
-from rlpipe.snapshot.identity import stored
 from rlpipe.snapshot.snapshot import Snapshot, below
 
 Where = TypeVar("Where", bound=str | os.PathLike[str])
@@ -140,7 +139,7 @@ def _write_arrays(plan: Plan, directory: str, former: Former | None, durability:
     table = plan.table
     if plan.layout is None or table.file is None:
         return {}
-    raws = {key: stored(plan.arrays[key]) for key in plan.layout.offsets}
+    raws = {key: raw_of(plan.arrays[key]) for key in plan.layout.offsets}
     if former and former.has_table(table):
         found = digests_of(raws)
         digests = {key: found[table.tied.get(key, key)] for key in table.extents}
