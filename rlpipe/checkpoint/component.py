@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rlpipe.backends.remote import Url
-from rlpipe.checkpoint.directory import locate
 from rlpipe.checkpoint.format import ATTACHMENTS, MANIFEST_NAME, MAX_MANIFEST_SIZE
 from rlpipe.checkpoint.litter import is_litter
 from rlpipe.checkpoint.manifest import Manifest
 from rlpipe.checkpoint.manifest_parser import parse_manifest
 from rlpipe.checkpoint.place import Place, place_of
+from rlpipe.checkpoint.refusals import reason
 from rlpipe.errors import (
     CheckpointError,
     CheckpointExistsError,
@@ -68,7 +68,7 @@ def open_tree(path: Place, wanted: Callable[[str], bool] = lambda _: True) -> Co
     """The component at a path and the wanted ones below; no array file is opened.
 
     Args:
-        path: A checkpoint's directory, or that of any component in one.
+        path: The directory that holds a checkpoint, or any component in one (see `steadily`).
         wanted: Whether to go into the component at a path from there.
 
     Raises:
@@ -77,7 +77,7 @@ def open_tree(path: Place, wanted: Callable[[str], bool] = lambda _: True) -> Co
         FormatVersionError: It was written by a newer rlpipe.
         IntegrityError: A component is missing, or is not the one that its parent lists.
     """
-    return _open_tree(str(path if isinstance(path, Url) else locate(path)), "", wanted)
+    return _open_tree(str(path), "", wanted)
 
 
 def _open_tree(directory: str, path: str, wanted: Callable[[str], bool], data: bytes | None = None) -> Component:
@@ -124,10 +124,15 @@ def require_present(directory: str, path: str) -> None:
     """Check that a listed component is there.
 
     Raises:
-        IntegrityError: It is not.
+        IntegrityError: It is not, or nobody may look.
     """
     file = place_of(directory) / MANIFEST_NAME
-    if not file.is_file():
+    try:
+        is_there = file.is_file()
+    except OSError as error:
+        subject = f"the component {path} cannot be read" if path else f"{directory} cannot be read"
+        raise IntegrityError(subject, expected="a readable directory", found=reason(error)) from error
+    if not is_there:
         raise IntegrityError(
             f"the component {path} is missing",
             expected=f"{file}, as the manifest above lists it",
@@ -171,7 +176,7 @@ def open_manifest(directory: str | os.PathLike[str], data: bytes | None = None) 
     except UnicodeDecodeError as error:
         raise ManifestError(f"{file} is damaged", expected="ASCII text", found=str(error)) from None
     except OSError as error:
-        raise ManifestError(f"{file} cannot be read", expected="a readable file", found=str(error)) from error
+        raise ManifestError(f"{file} cannot be read", expected="a readable file", found=reason(error)) from error
     return parse_manifest(text, file)
 
 

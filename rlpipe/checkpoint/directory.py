@@ -24,6 +24,7 @@ from typing import Literal, TypeAlias
 
 from rlpipe.checkpoint.format import FORMAT, MANIFEST_NAME
 from rlpipe.checkpoint.litter import is_litter, new_stage
+from rlpipe.checkpoint.refusals import reason
 from rlpipe.checkpoint.swap import aside_of, seal_of, take_place, target_of
 from rlpipe.errors import CheckpointError, CheckpointExistsError
 
@@ -71,7 +72,10 @@ def staged(
         if isinstance(error, CheckpointError):
             raise
         raise CheckpointError(
-            f"the checkpoint {target} was not written", expected="a directory that can be written", found=str(error)
+            f"the checkpoint {target} was not written",
+            expected="a directory that can be written",
+            found=reason(error),
+            fix="choose another path, or see to its permissions and the room on its disk",
         ) from error
 
 
@@ -117,19 +121,6 @@ def sync_directory(path: str | os.PathLike[str], *, durability: Durability = "fs
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def write_text(path: Path, text: str, *, durability: Durability = "fsync") -> None:
-    """Write a new ASCII file, its bytes on the disk when this returns. Its mode follows the umask."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-    try:
-        rest = memoryview(text.encode("ascii"))
-        while rest:
-            rest = rest[os.write(descriptor, rest) :]
-        if durability == "fsync":
-            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
@@ -182,7 +173,7 @@ def _settle(stage: Path, target: Path, durability: Durability) -> None:
         raise CheckpointError(
             f"the checkpoint {target} is written, but a power failure may undo it",
             expected="a file system that takes an fsync of the directory",
-            found=str(error),
+            found=reason(error),
             fix="save it again",
         ) from error
     for former in (stage, aside_of(target)):

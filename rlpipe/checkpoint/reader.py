@@ -71,13 +71,14 @@ def read_checkpoint(path: str | os.PathLike[str], selection: Selection = _ALL, *
 def _read(path: Place, selection: Selection, arrays: When) -> Snapshot:
     if isinstance(path, Url) and arrays == "later":
         arrays = "verify"  # Looking at the bytes first and reading them then would be two downloads.
-    root = open_tree(path, selection.passes_through)
     if selection == _ALL and arrays == "verify":
+        root = open_tree(path)
         parts = list(root.walk())
         read = in_store(_read_component, parts) if isinstance(path, Url) else map(_read_component, parts)
         found = {each.path: arrays for each, arrays in zip(parts, read, strict=True)}
         share(root, found)
         return _snapshot(root, found)
+    root = open_tree(path, selection.passes_through)
     _require_components(root, selection)
     infos = shared_infos(root, "described" if arrays == "none" else "placed")
     if selection.ties == "keep":

@@ -82,6 +82,10 @@ class Restorable(ABC):
     def set_snapshot_metadata(self, metadata: Mapping[str, Json]) -> None:  # noqa: B027  nothing is kept by default
         """Take over what `get_snapshot_metadata` of another object gave, after all of its state."""
 
+    def stands_for(self) -> Restorable:
+        """The component itself; another one, where this one has no state of its own and only stands for that."""
+        return self
+
     def tie_components(self, ties: Sequence[Sequence[tuple[str, str]]]) -> None:
         """Make arrays of different components one again, after all are built and before their states are set.
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
-from rlpipe.backends.array_file import Durability, digests_of, raw_of, write_all, write_arrays
+from rlpipe.backends.array_file import Durability, digests_of, raw_of, write_arrays, write_file
 from rlpipe.backends.backend import resolve
 from rlpipe.backends.remote import Url
 from rlpipe.checkpoint.attachments import copy_in, files_of
@@ -22,6 +22,7 @@ from rlpipe.checkpoint.manifest import Manifest, Origin, excess_of, identity_of,
 from rlpipe.checkpoint.place import place_of
 from rlpipe.checkpoint.plan import Plan, plans_of
 from rlpipe.checkpoint.strict_json import Json, plain_text
+from rlpipe.checkpoint.table import Table
 from rlpipe.checkpoint.upload import uploaded
 from rlpipe.errors import UnsupportedStateError
 from rlpipe.snapshot.snapshot import Snapshot, below
@@ -139,14 +140,17 @@ def _write_arrays(plan: Plan, directory: str, former: Former | None, durability:
     table = plan.table
     if plan.layout is None or table.file is None:
         return {}
-    raws = {key: raw_of(plan.arrays[key]) for key in plan.layout.offsets}
+    raws = {key: raw_of(array) for key, array in plan.arrays.items() if key not in table.tied}
     if former and former.has_table(table):
-        found = digests_of(raws)
-        digests = {key: found[table.tied.get(key, key)] for key in table.extents}
+        digests = _of_all(table, digests_of(raws))
         if former.link_arrays(directory, table, digests):
             return digests
-    found = write_arrays(f"{directory}/{table.file.name}", plan.layout, raws, durability=durability)
-    return {key: found[table.tied.get(key, key)] for key in table.extents}
+    return _of_all(table, write_arrays(f"{directory}/{table.file.name}", plan.layout, raws, durability=durability))
+
+
+def _of_all(table: Table, digests: dict[str, str]) -> dict[str, str]:
+    """The digests of all arrays of a table, out of those without the tied ones, in its order."""
+    return {key: digests[table.tied.get(key, key)] for key in table.extents} if table.tied else digests
 
 
 def _write_manifest(
@@ -163,15 +167,5 @@ def _write_manifest(
             fix="keep large bytes values as uint8 arrays, and long lists of numbers as arrays too",
         )
     if not (former and former.link_manifest(directory, text)):
-        _write_text(f"{directory}/{MANIFEST_NAME}", text, durability)
+        write_file(f"{directory}/{MANIFEST_NAME}", text.encode(), durability=durability)
     return digest
-
-
-def _write_text(file: str, text: str, durability: Durability) -> None:
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-    try:
-        write_all(descriptor, text.encode())
-        if durability == "fsync":
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
