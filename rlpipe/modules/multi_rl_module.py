@@ -12,6 +12,7 @@ from torch import nn
 
 from rlpipe.checkpoint.checkpointable import Checkpointable
 from rlpipe.checkpoint.classes import class_path_of, resolve_class
+from rlpipe.checkpoint.glance import is_glance
 from rlpipe.checkpoint.restorable import Restorable
 from rlpipe.errors import IdError, SelectionError, SpecError, listed
 from rlpipe.modules.container_proof import Parts, network_of, require_needless
@@ -198,7 +199,7 @@ class MultiRLModule(nn.Module, Checkpointable):
         """
         removed = self.removable_attributes()
         roles = module_state.roles_of(self._own_state_dict(), self._aliases, removed)
-        if "training" in roles.values() and not is_trial():
+        if "training" in roles.values() and not is_trial() and not is_glance():
             self._prove(removed)
         return roles
 

@@ -14,6 +14,7 @@ from torch import nn
 
 from rlpipe.checkpoint.checkpointable import Checkpointable
 from rlpipe.checkpoint.classes import class_path_of, resolve_class
+from rlpipe.checkpoint.glance import is_glance
 from rlpipe.checkpoint.place import Place
 from rlpipe.checkpoint.reader import When
 from rlpipe.checkpoint.restore import RestoreReport, build, object_at, restore_into
@@ -218,7 +219,7 @@ class RLModule(nn.Module, Checkpointable):
                 attributes does; what is to blame is named.
         """
         attributes = removable_attributes(self)
-        if not self.learner_only and place_of(self).type != "meta" and not is_trial():
+        if not self.learner_only and place_of(self).type != "meta" and not is_trial() and not is_glance():
             self._prove(attributes)
         return roles_of(self.state_dict(), self._aliases, attributes)
 
