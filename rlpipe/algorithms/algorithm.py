@@ -67,8 +67,8 @@ class Algorithm(Checkpointable):
         self.policies: Final = policies if isinstance(policies, MultiRLModule) else MultiRLModule(policies)
         self.learner: Final = learner
         self.runners: Final = None if env_runner is None else RunnerGroup(env_runner, num_env_runners)
-        evaluation = None if evaluation_runner is None else RunnerGroup(evaluation_runner)
-        self.parts: Final = Parts(self.policies, learner, self.runners, evaluation)
+        self.evaluation: Final = None if evaluation_runner is None else RunnerGroup(evaluation_runner)
+        self.parts: Final = Parts(self.policies, learner, self.runners, self.evaluation)
         self.counters: Final = self.parts.counters
         if policy_mapping_fn is not None:
             self.set_policy_mapping(policy_mapping_fn)
@@ -175,6 +175,7 @@ class Algorithm(Checkpointable):
         self, path: Location, *, component: str | None = None, hyperparameters: Mapping[str, Any] | None = None
     ) -> RestoreReport:
         """Take over the state of a checkpoint; see `Learner.restore_from_path`. Everything is in step at once."""
+        self.parts.check_hyperparameters(hyperparameters)
         report = super().restore_from_path(path, component=component)
         return self.parts.with_hyperparameters(report, hyperparameters)
 

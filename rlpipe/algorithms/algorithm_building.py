@@ -120,7 +120,7 @@ def algorithm_of_children(
         evaluation_runner=children.get(EVALUATION),
     )
     if spec.options.get(MAPPING) is not None:
-        made.set_policy_mapping(spec.options[MAPPING], trust=trust)
+        made.set_policy_mapping(PolicyMapping.from_json(spec.options[MAPPING]), trust=trust)
     return made
 
 

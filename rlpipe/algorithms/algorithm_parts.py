@@ -8,6 +8,7 @@ from typing import Any
 
 from rlpipe.algorithms.algorithm_reader import COUNTERS, EVALUATION, LEARNER, MAPPING, RUNNER, RUNNERS
 from rlpipe.algorithms.collected import Samples, counted
+from rlpipe.algorithms.critic_memory import CriticMemory
 from rlpipe.algorithms.env_runner import Episode
 from rlpipe.algorithms.learner import Learner
 from rlpipe.algorithms.policy_mapping import Given, PolicyMapping
@@ -51,6 +52,7 @@ class Parts:
         self.policies, self.learner, self.runners, self.evaluation = policies, learner, runners, evaluation
         self.mapping: PolicyMapping | None = None
         self.counters = dict.fromkeys(COUNTERS, 0)
+        self._critics = CriticMemory()
         self._require_same_policies()
         self._follow()
 
@@ -102,7 +104,7 @@ class Parts:
             SpecError: There is no runner.
         """
         runners = required(self.runners, "env_runner")
-        found: Samples = runners.sample(n)
+        found = self._critics.completed(runners.sample(n), self.policies)
         for name, count in counted(found).items():
             self.counters[name] += count
         runners.share_statistics(self.policies)
@@ -190,6 +192,15 @@ class Parts:
         if mapping is not None:
             self.set_mapping(mapping)
         return policy
+
+    def check_hyperparameters(self, values: Mapping[str, Any] | None) -> None:
+        """Refuse what no optimizer of the learner could be set to; nothing is changed.
+
+        Raises:
+            SpecError: There is no learner, or no such setting.
+        """
+        if values:
+            required(self.learner, "learner").check_hyperparameters(values)
 
     def with_hyperparameters(self, report: RestoreReport, values: Mapping[str, Any] | None) -> RestoreReport:
         """The report of a restore, with what other settings of the optimizers changed."""

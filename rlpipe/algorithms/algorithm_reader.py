@@ -116,7 +116,7 @@ def _runner(directory: Place, ids: Collection[str], arrays: When) -> Snapshot:
 
 def _mapped(spec: Spec, ids: Collection[str]) -> Spec:
     """The spec with what is left of its mapping."""
-    saved: Any = spec.options.get(MAPPING)
+    saved: Any = PolicyMapping.from_json(spec.options.get(MAPPING))
     if not isinstance(saved, dict):
         return spec
     left = PolicyMapping(saved).only(ids)

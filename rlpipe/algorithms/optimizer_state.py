@@ -20,7 +20,7 @@ import torch
 from rlpipe.algorithms.kept_values import given_back, kept
 from rlpipe.errors import StateMismatchError
 from rlpipe.modules.torch.slimming import clean
-from rlpipe.snapshot.state import State, from_dotted, join, to_dotted
+from rlpipe.snapshot.state import State, equal, from_dotted, join, to_dotted
 
 Named: TypeAlias = Mapping[str, torch.Tensor]
 """Dotted name -> parameter; of tied parameters the first name alone."""
@@ -85,7 +85,7 @@ def check_optimizer_state(optimizer: torch.optim.Optimizer, named: Named, state:
     wrong = [text for name, parameter in named.items() for text in _misfits(name, parameter, moments.get(name, {}))]
     planned = _planned(optimizer, named, state)
     missing = list(planned.unsettled)
-    for group, settings, names in zip(optimizer.param_groups, planned.settings, planned.names, strict=False):
+    for group, settings, names in zip(optimizer.param_groups, planned.settings, planned.names, strict=True):
         for name in sorted(names):
             own, found = optimizer.state.get(named[name], {}), moments.get(name, {})
             is_doubtful = _settings_of(group) != _settings_of(settings) or (own and own.keys() - found.keys())
@@ -128,47 +128,55 @@ def _moments_of(state: State) -> dict[str, State]:
 
 @dataclass(frozen=True, slots=True)
 class _Planned:
-    """How the parameters of an optimizer go into saved groups.
+    """The groups of an optimizer, with what is saved for them.
 
     Attributes:
-        settings: Of each group that has parameters here, in the saved order, without names.
-        names: Names of its parameters, in the saved order; those that were not there behind them.
-        unsettled: Groups of the optimizer for which there are no settings, or several, in words.
+        names: Names of the parameters of each group.
+        settings: Of each group, without names.
+        unsettled: Groups for which there are no settings, or several, in words.
     """
 
-    settings: list[State]
     names: list[list[str]]
+    settings: list[State]
     unsettled: list[str]
 
 
 def _planned(optimizer: torch.optim.Optimizer, named: Named, state: State) -> _Planned:
-    """Each parameter goes where its name was. One that was nowhere goes with its group, if that stayed together."""
-    (groups,) = state["groups"]
+    """Groups over the parameters of saved ones come in the saved order, as do these; others stay as they are."""
+    (saved,) = state["groups"]
     names = {id(parameter): name for name, parameter in named.items()}
-    own = [[names[id(parameter)] for parameter in group[_PARAMS]] for group in optimizer.param_groups]
-    homes = {name: index for index, group in enumerate(groups) for name in group[_NAMES]}
-    here = {name for group in own for name in group}
-    found = [[name for name in group[_NAMES] if name in here] for group in groups]
-    unsettled = []
-    for group in own:
-        places = {homes[name] for name in group if name in homes}
-        added = [name for name in group if name not in homes]
-        if added and len(places) == 1:
-            found[places.pop()] += added
-        elif added:
-            unsettled.append(f"groups of {', '.join(sorted(group)[:3])}")
-    kept = [index for index, members in enumerate(found) if members]
-    if not unsettled and len(kept) != len(own):
-        unsettled.append(f"groups ({len(own)} expected, {len(kept)} found)")
-    settings = [{name: value for name, value in groups[index].items() if name != _NAMES} for index in kept]
-    return _Planned(settings, [found[index] for index in kept], unsettled)
+    groups = [[names[id(parameter)] for parameter in group[_PARAMS]] for group in optimizer.param_groups]
+    place = {name: (index, at) for index, group in enumerate(saved) for at, name in enumerate(group[_NAMES])}
+    homes = [sorted({place[name][0] for name in group if name in place}) for group in groups]
+    if all(len(places) == 1 for places in homes) and len({places[0] for places in homes}) == len(groups):
+        last = (len(saved), 0)
+        order = sorted(range(len(groups)), key=lambda index: homes[index])
+        groups = [sorted(groups[index], key=lambda name: place.get(name, last)) for index in order]
+        homes = [homes[index] for index in order]
+    found = [_different([saved[index] for index in places]) for places in homes]
+    unsettled = [
+        f"groups of {', '.join(sorted(group)[:3])}"
+        for group, settings in zip(groups, found, strict=True)
+        if group and len(settings) != 1
+    ]
+    return _Planned(groups, [settings[0] if settings else {} for settings in found], unsettled)
+
+
+def _different(groups: Sequence[State]) -> list[State]:
+    """The settings of groups, those that are equal once."""
+    found: list[State] = []
+    for group in groups:
+        settings = {name: value for name, value in group.items() if name != _NAMES}
+        if not any(equal(settings, each) for each in found):
+            found.append(settings)
+    return found
 
 
 def load_optimizer_state(optimizer: torch.optim.Optimizer, named: Named, state: State) -> None:
     """Put a checked state into an optimizer: moments to their parameters' devices, settings to their groups.
 
-    Groups and their parameters come in the saved order, by which schedules and some optimizers count. `step` stays on
-    the CPU unless the group is fused or capturable, as torch wants it.
+    Groups over the parameters of saved ones come in the saved order, as do these: schedules and some optimizers count
+    by it. `step` stays on the CPU unless the group is fused or capturable, as torch wants it.
     """
     moments, planned = _moments_of(state), _planned(optimizer, named, state)
     groups = []

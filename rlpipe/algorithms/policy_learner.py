@@ -9,6 +9,7 @@ from typing import Any, Self
 import torch
 from torch import nn
 
+from rlpipe.algorithms.hyperparameters import Hyperparameters
 from rlpipe.algorithms.kept_names import kept_names
 from rlpipe.algorithms.kept_values import given_back, kept
 from rlpipe.algorithms.optimizer_state import (
@@ -124,37 +125,18 @@ class PolicyLearner(Checkpointable):
         elif self.scheduler is not None:
             self.scheduler.step()
 
+    @property
+    def hyperparameters(self) -> Hyperparameters:
+        """Settings of the optimizer and its schedule, to look at and to change."""
+        return Hyperparameters(self.optimizer, self.scheduler, self.named)
+
     def get_hyperparameters(self) -> dict[str, Any]:
         """Settings of the optimizer in force: name -> value, or a list with one for each group where they differ."""
-        groups = self.optimizer.param_groups
-        names = [name for name in groups[0] if name != "params"]
-        values = {name: [group[name] for group in groups] for name in names}
-        return {name: found[0] if found.count(found[0]) == len(found) else found for name, found in values.items()}
+        return self.hyperparameters.in_force()
 
     def set_hyperparameters(self, values: Mapping[str, Any]) -> tuple[str, ...]:
-        """Put settings into every group; a scheduler starts from a new `lr` with the share that it had reached.
-
-        Returns:
-            What changed, in words.
-
-        Raises:
-            SpecError: The optimizer has no such setting.
-        """
-        known = self.get_hyperparameters()
-        if unknown := sorted(values.keys() - known.keys()):
-            raise SpecError(
-                f"{type(self.optimizer).__qualname__} has no setting {', '.join(unknown)}",
-                expected=", ".join(known),
-                found=", ".join(unknown),
-            )
-        for group in self.optimizer.param_groups:
-            share = group["lr"] / group["initial_lr"] if "lr" in values and group.get("initial_lr") else 1.0
-            group.update(values)
-            if "lr" in values and "initial_lr" in group:
-                group["initial_lr"], group["lr"] = values["lr"], values["lr"] * share
-        if self.scheduler is not None and "lr" in values and hasattr(self.scheduler, "base_lrs"):
-            self.scheduler.base_lrs = [values["lr"]] * len(self.scheduler.base_lrs)
-        return tuple(f"{name}: {known[name]} -> {value}" for name, value in values.items() if known[name] != value)
+        """Put settings into the groups of the optimizer; says what changed. See `Hyperparameters`."""
+        return self.hyperparameters.change(values)
 
     def get_checkpointable_components(self) -> list[tuple[str, Restorable]]:
         """The policy, with a copy of its own on disk."""

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rlpipe.backends.remote import Url
-from rlpipe.checkpoint.directory import locate
 from rlpipe.checkpoint.format import ATTACHMENTS, MANIFEST_NAME, MAX_MANIFEST_SIZE
 from rlpipe.checkpoint.litter import is_litter
 from rlpipe.checkpoint.manifest import Manifest
 from rlpipe.checkpoint.manifest_parser import parse_manifest
 from rlpipe.checkpoint.place import Place, place_of
+from rlpipe.checkpoint.refusals import reason
 from rlpipe.errors import (
     CheckpointError,
     CheckpointExistsError,
@@ -26,6 +26,10 @@ from rlpipe.errors import (
 )
 
 logger = logging.getLogger(__name__)
+
+_AT_ONCE = 2**16
+_ENDS = (b"}\n", b"}\r\n")
+"""How manifests end."""
 
 _FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
@@ -64,7 +68,7 @@ def open_tree(path: Place, wanted: Callable[[str], bool] = lambda _: True) -> Co
     """The component at a path and the wanted ones below; no array file is opened.
 
     Args:
-        path: A checkpoint's directory, or that of any component in one.
+        path: The directory that holds a checkpoint, or any component in one (see `steadily`).
         wanted: Whether to go into the component at a path from there.
 
     Raises:
@@ -73,24 +77,30 @@ def open_tree(path: Place, wanted: Callable[[str], bool] = lambda _: True) -> Co
         FormatVersionError: It was written by a newer rlpipe.
         IntegrityError: A component is missing, or is not the one that its parent lists.
     """
-    return _open_tree(str(path if isinstance(path, Url) else locate(path)), "", wanted)
+    return _open_tree(str(path), "", wanted)
 
 
 def _open_tree(directory: str, path: str, wanted: Callable[[str], bool], data: bytes | None = None) -> Component:
     manifest, digest = open_manifest(directory, data)
-    inside = {name: f"{path}/{name}" if path else name for name in sorted(manifest.children)}
-    chosen = {name: place for name, place in inside.items() if wanted(place)}
-    fetched = _fetched(directory, chosen)
-    children = {
-        name: _open_child(f"{directory}/{name}", place, manifest.children[name], wanted, fetched.get(name))
-        for name, place in chosen.items()
-    }
+    children = _open_children(directory, path, manifest.children, wanted) if manifest.children else {}
     for name in unlisted(directory, manifest):
         logger.warning("%s/%s is not listed by the checkpoint around it and was ignored", directory, name)
     return Component(path, directory, manifest, digest, children)
 
 
-def _fetched(directory: str, names: Collection[str]) -> Mapping[str, bytes]:
+def _open_children(
+    directory: str, path: str, names: Mapping[str, str], wanted: Callable[[str], bool]
+) -> dict[str, Component]:
+    inside = {name: f"{path}/{name}" if path else name for name in sorted(names)}
+    chosen = {name: place for name, place in inside.items() if wanted(place)}
+    fetched = fetch_manifests(directory, chosen)
+    return {
+        name: _open_child(f"{directory}/{name}", place, names[name], wanted, fetched.get(name))
+        for name, place in chosen.items()
+    }
+
+
+def fetch_manifests(directory: str, names: Collection[str]) -> Mapping[str, bytes]:
     """The manifests of components in a store, asked for at once; one that is missing here is asked for alone."""
     if "://" not in directory or len(names) < 2:
         return {}
@@ -114,10 +124,15 @@ def require_present(directory: str, path: str) -> None:
     """Check that a listed component is there.
 
     Raises:
-        IntegrityError: It is not.
+        IntegrityError: It is not, or nobody may look.
     """
     file = place_of(directory) / MANIFEST_NAME
-    if not file.is_file():
+    try:
+        is_there = file.is_file()
+    except OSError as error:
+        subject = f"the component {path} cannot be read" if path else f"{directory} cannot be read"
+        raise IntegrityError(subject, expected="a readable directory", found=reason(error)) from error
+    if not is_there:
         raise IntegrityError(
             f"the component {path} is missing",
             expected=f"{file}, as the manifest above lists it",
@@ -161,7 +176,7 @@ def open_manifest(directory: str | os.PathLike[str], data: bytes | None = None) 
     except UnicodeDecodeError as error:
         raise ManifestError(f"{file} is damaged", expected="ASCII text", found=str(error)) from None
     except OSError as error:
-        raise ManifestError(f"{file} cannot be read", expected="a readable file", found=str(error)) from error
+        raise ManifestError(f"{file} cannot be read", expected="a readable file", found=reason(error)) from error
     return parse_manifest(text, file)
 
 
@@ -179,6 +194,9 @@ def _read_remote(file: str) -> bytes:
 def _read_local(file: str) -> bytes:
     descriptor = os.open(file, _FLAGS)
     try:
+        data = _read_at_once(descriptor)
+        if data.endswith(_ENDS):
+            return data
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_MANIFEST_SIZE:
             raise ManifestError(
@@ -193,6 +211,15 @@ def _read_local(file: str) -> bytes:
         return data
     finally:
         os.close(descriptor)
+
+
+def _read_at_once(descriptor: int) -> bytes:
+    """What the system gives of a file by one call, without a question about its kind and size; b"" if it gives none."""
+    try:
+        data = os.pread(descriptor, _AT_ONCE, 0) if hasattr(os, "pread") else b""
+    except OSError:
+        return b""
+    return data if len(data) < _AT_ONCE else b""
 
 
 def unlisted(directory: str, manifest: Manifest) -> list[str]:
@@ -222,17 +249,20 @@ def _is_directory(entry: os.DirEntry[str]) -> bool:
 def refuse_part_of_another(path: Path) -> None:
     """Check that no checkpoint around a path lists what is there, as another one in its place would damage it.
 
+    Args:
+        path: A `real_path`.
+
     Raises:
         CheckpointExistsError: One does; the outermost is named.
     """
-    target = outermost = Path(os.path.realpath(path))
+    outermost = path
     while (outermost.parent / MANIFEST_NAME).is_file() and outermost.name in _listed_in(outermost.parent):
         outermost = outermost.parent
-    if outermost != target:
+    if outermost != path:
         raise CheckpointExistsError(
             f"{path} is a part of another checkpoint, which would be damaged",
             expected="a path outside of it",
-            found=f"{target.relative_to(outermost).as_posix()}, a component that {outermost} lists",
+            found=f"{path.relative_to(outermost).as_posix()}, a component that {outermost} lists",
             fix="write elsewhere; task=subset_restore puts a policy into a copy of a checkpoint",
         )
 

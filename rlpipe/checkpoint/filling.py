@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from rlpipe.backends.extents import check_arrays, read_all_arrays, read_arrays, read_into
+from rlpipe.backends.remote import in_store, is_url
 from rlpipe.checkpoint.array_info import StoredArray
 from rlpipe.checkpoint.restorable import Restorable
 from rlpipe.snapshot.state import Array, State, arrays, map_arrays
@@ -76,14 +77,19 @@ def loaded(waiting: Iterable[StoredArray]) -> dict[int, Array]:
     Raises:
         IntegrityError: Bytes that were read are not the ones that were saved.
     """
-    found: dict[int, Array] = {}
-    for group in _by_file(waiting):
-        directory, file = group[0].directory, group[0].file
-        extents, digests = _places(group)
-        is_whole = len(extents) == len(file.extents)
-        read = read_all_arrays(directory, file, digests) if is_whole else read_arrays(directory, file, extents, digests)
-        found |= {id(each): read[each.extent.key] for each in group}
-    return found
+    groups = _by_file(waiting)
+    is_remote = any(is_url(group[0].directory) for group in groups)
+    read = in_store(_loaded, groups) if is_remote else map(_loaded, groups)
+    return {name: array for found in read for name, array in found.items()}
+
+
+def _loaded(group: list[StoredArray]) -> dict[int, Array]:
+    """The arrays of one file."""
+    directory, file = group[0].directory, group[0].file
+    extents, digests = _places(group)
+    is_whole = len(extents) == len(file.extents)
+    read = read_all_arrays(directory, file, digests) if is_whole else read_arrays(directory, file, extents, digests)
+    return {id(each): read[each.extent.key] for each in group}
 
 
 def placed(state: State) -> list[StoredArray]:

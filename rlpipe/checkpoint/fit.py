@@ -44,7 +44,7 @@ def _require_same_specs(left: Mapping[str, Snapshot], right: Mapping[str, Snapsh
     if other:
         raise SpecError(
             f"{listed(path or 'the root' for path in other)}: the snapshot is of something else",
-            expected=f"{left[other[0]].spec.class_path} of the same spec",
+            expected="what the object is",
             found=listed(texts[other[0]]),
             fix="restore it into an object with the same spec, or build a new one from it",
         )

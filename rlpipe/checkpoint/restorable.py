@@ -25,7 +25,7 @@ class Restorable(ABC):
 
         Arrays may be views of live memory. Names of the state and of components must differ. Arrays that are one in the
         object must be one array, or views of the same memory, here too. An object on the device "meta" gives arrays of
-        the right dtype and shape with any values, such as `numpy.broadcast_to(numpy.zeros((), dtype), shape)`.
+        `rlpipe.snapshot.numberless`, so that they are never taken for what it has learnt.
         """
 
     @abstractmethod

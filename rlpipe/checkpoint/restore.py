@@ -12,10 +12,11 @@ from rlpipe.checkpoint.following import tell
 from rlpipe.checkpoint.replacing import one_each, replace_states
 from rlpipe.checkpoint.restorable import Restorable
 from rlpipe.checkpoint.ties import tree_ties
-from rlpipe.errors import SpecError, TieError, listed
+from rlpipe.errors import SpecError, TieError, UnsupportedStateError, listed
+from rlpipe.snapshot.numberless import any_numberless, is_numberless
 from rlpipe.snapshot.selection import Selection, select
 from rlpipe.snapshot.snapshot import Snapshot, below, component, walk
-from rlpipe.snapshot.state import Array, State, canonical, entries, from_entries, map_arrays
+from rlpipe.snapshot.state import Array, State, arrays, canonical, entries, from_entries, map_arrays
 
 _ALL = Selection()
 
@@ -42,10 +43,30 @@ def snapshot_of(obj: Restorable) -> Snapshot:
     be kept. `get_state()` copies.
 
     Raises:
-        UnsupportedStateError: A state holds what no checkpoint can hold.
+        UnsupportedStateError: A state holds what no checkpoint can hold, or the object is on the device "meta" and has
+            learnt nothing.
         StateMismatchError: Roles do not cover a state.
     """
-    return _snapshot_of(obj, "")
+    snapshot = _snapshot_of(obj, "")
+    if any_numberless():
+        _require_numbers(snapshot)
+    return snapshot
+
+
+def _require_numbers(snapshot: Snapshot) -> None:
+    lacking = [
+        below(path, key)
+        for path, part in walk(snapshot)
+        for key, array in arrays(part.state).items()
+        if is_numberless(array)
+    ]
+    if lacking:
+        raise UnsupportedStateError(
+            "there are no numbers to save, to give or to replace",
+            expected="arrays in memory",
+            found=f'on the device "meta": {listed(lacking)}',
+            fix="build it on another device, such as cpu, and restore a checkpoint into that",
+        )
 
 
 def _snapshot_of(obj: Restorable, path: str) -> Snapshot:
@@ -177,7 +198,7 @@ def build(snapshot: Snapshot, *, device: str = "cpu", trust: tuple[str, ...] = (
         DeviceError: This machine lacks the device.
     """
     obj = _construct(snapshot, "", device, trust)
-    live = snapshot_of(obj)
+    live = _snapshot_of(obj, "")
     require_fit(live, snapshot)
     if device == "meta":
         _set_metadata(obj, snapshot)

@@ -49,7 +49,13 @@ def take_apart(state: State) -> Parts:
     """
     parts = Parts({}, {})
     _take_dict(state, "", parts, 1)
-    return Parts(dict(sorted(parts.arrays.items())), dict(sorted(parts.plain.items())))
+    return Parts(_by_key(parts.arrays), _by_key(parts.plain))
+
+
+def _by_key(found: dict[str, Any]) -> dict[str, Any]:
+    keys = list(found)
+    ordered = sorted(keys)
+    return found if ordered == keys else {key: found[key] for key in ordered}
 
 
 def _take_dict(node: State, prefix: str, parts: Parts, depth: int) -> None:

@@ -15,6 +15,7 @@ import torch
 
 from rlpipe.algorithms.algorithm import Algorithm
 from rlpipe.algorithms.learner import Learner
+from rlpipe.algorithms.learner_snapshot import renamed_copies
 from rlpipe.algorithms.runner import EnvRunner
 from rlpipe.algorithms.runner_spec import RunnerSpec
 from rlpipe.checkpoint.reader import read_checkpoint
@@ -379,6 +380,26 @@ def test_a_policy_that_a_mapping_of_the_runners_leads_to_stays(tmp_path: Path) -
     made.remove_policy("p1", policy_mapping_fn={"*": "p0"})
     restored = Algorithm.from_checkpoint(made.save_to_path(tmp_path / "a"))
     assert list(restored.sample(1)) == ["p0"]
+
+
+def test_the_order_of_globs_of_agents_comes_back(tmp_path: Path) -> None:
+    made = whole("p0", "p1", "p2")
+    made.set_policy_mapping({"0*": "p1", "*": "p0", "1": "p2"})
+    path = made.save_to_path(tmp_path / "a")
+    expected = {"0": "p1", "1": "p2", "2": "p0"}
+    for restored in (
+        Algorithm.from_checkpoint(path, trust=TRUST),
+        Algorithm.from_checkpoint(path, ["p*"], trust=TRUST),
+    ):
+        assert restored.runners is not None
+        assert {agent: restored.runners.first.policy_of(agent) for agent in expected} == expected
+        assert content_hash(snapshot_of(restored)) == content_hash(snapshot_of(made))
+    some = Algorithm.from_checkpoint(path, ["p0", "p1"], trust=TRUST)
+    assert some.runners is not None
+    assert [some.runners.first.policy_of(agent) for agent in "01"] == ["p1", "p0"]
+    renamed = renamed_copies(read_checkpoint(path), {"p1": "p9"})
+    mapping = renamed.children["env_runner"].spec.options["policy_mapping"]
+    assert mapping == renamed.spec.options["policy_mapping"] == [["0*", "p9"], ["*", "p0"], ["1", "p2"]]
 
 
 def test_a_layer_that_policies_share_is_trained_by_each_after_a_restore(tmp_path: Path) -> None:

@@ -188,8 +188,8 @@ def test_trained_weights_act_at_once_in_every_copy() -> None:
     observations = np.random.default_rng(0).normal(size=(32, 4)).astype(np.float32)
     expected = made.get_policy("p0").scores(observations)
     assert made.runners is not None
-    assert made.parts.evaluation is not None
-    for runner in (*made.runners.runners, *made.parts.evaluation.runners):
+    assert made.evaluation is not None
+    for runner in (*made.runners.runners, *made.evaluation.runners):
         assert np.array_equal(runner.policies["p0"].scores(observations), expected)
     nudge(made.get_policy("p0").module)
     made.sync()

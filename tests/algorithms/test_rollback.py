@@ -96,6 +96,23 @@ def test_one_policy_is_where_it_was_and_the_rest_stays(saved: Saved, way: str) -
     assert equal(found["learner"]["p1"]["policy"], found["policies"]["p1"])
 
 
+@pytest.mark.parametrize(("before", "after"), [(1, 3), (3, 1), (2, 2)])
+@pytest.mark.parametrize("way", WHOLE)
+def test_another_number_of_runners_takes_over_the_state(tmp_path: Path, way: str, before: int, after: int) -> None:
+    source = whole(runners=before)
+    go(source, 1)
+    path, state = Path(source.save_to_path(tmp_path / "a")), source.get_state()
+    made = whole(runners=after)
+    go(made, 2)
+    WHOLE[way](Saved(made, path, state))
+    require_in_step(made)
+    assert made.runners is not None
+    assert len(made.runners) == after
+    assert all(equal(each.get_own_state(), source.runners.first.get_own_state()) for each in made.runners.runners)  # type: ignore[union-attr]
+    go(made, 1)
+    require_in_step(made)
+
+
 def test_after_a_rollback_everything_repeats_itself(saved: Saved) -> None:
     made, path = saved.made, saved.path
     made.restore_from_path(path)

@@ -11,6 +11,7 @@ from rlpipe.checkpoint.checkpointable import Checkpointable
 from rlpipe.checkpoint.restorable import Restorable
 from rlpipe.errors import SpecError, StateMismatchError
 from rlpipe.snapshot import Role, Snapshot, Spec
+from rlpipe.snapshot.numberless import numberless
 from rlpipe.snapshot.state import Array, State, entries
 
 TRUST = ("tests.checkpoint.components.*",)
@@ -30,7 +31,7 @@ class Net(Checkpointable):
 
     def get_own_state(self) -> State:
         if self.device == "meta":
-            nothing = np.broadcast_to(np.float32(0), self.actor.shape)
+            nothing = numberless(self.actor.dtype, self.actor.shape)
             return {"pi": {"weight": nothing}, "vf": {"weight": nothing}, "steps": 0}
         return {"pi": {"weight": self.actor}, "vf": {"weight": self.critic}, "steps": self.steps}
 

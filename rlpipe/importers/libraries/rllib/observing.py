@@ -14,7 +14,7 @@ from rlpipe.importers.libraries.rllib.constructors import Constructor
 from rlpipe.importers.libraries.rllib.files import read_state
 from rlpipe.importers.libraries.rllib.statistics import EPS, Statistics, statistics_of
 from rlpipe.policies.dict_stages import keyed
-from rlpipe.policies.stages import Cast, Concat, Flatten, Normalize, OneHot, PerKey, Stage, prepared_space
+from rlpipe.policies.stages import Cast, Concat, Flatten, Layout, Normalize, OneHot, PerKey, Stage, prepared_space
 from rlpipe.snapshot.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
 
 Stages = tuple[Stage, ...]
@@ -68,23 +68,33 @@ def observe(taken: Space, connectors: Connectors | None, policy_id: str, agent: 
         elif piece.class_name == FILTER:
             statistics = _statistics(connectors, chosen, between, has_some=statistics is not None)
             stages += (Normalize("std_eps", EPS, statistics.clip),)
-    stages += module_stages(prepared_space(space, stages))
-    _require_taken(prepared_space(space, stages), taken, policy_id)
+    made = prepared_space(space, stages)
+    _require_taken(made, taken, policy_id)
+    stages += module_stages(made)
     notes = (f"{policy_id} sees through the statistics of agent {chosen}",) if agents and statistics else ()
     return Observing(space=space, stages=stages, statistics=statistics, notes=notes)
 
 
+def seen_by(observing: Observing) -> Box:
+    """The space of what a module takes behind `module_stages`."""
+    space = prepared_space(observing.space, observing.stages)
+    if not isinstance(space, Box):
+        raise TypeError(f"a module takes {space.describe()}")
+    return space
+
+
 def module_stages(space: Space) -> Stages:
-    """From a Box of any dtype to one row of float32, as RLlib's tensors are.
+    """From a Box of any dtype to one row of float32, or to an image with its channels first.
 
     Raises:
-        ForeignFormatError: The space is no row of numbers: RLlib's default modules take nothing else but images.
+        ForeignFormatError: The space is neither: RLlib's default modules take nothing else.
     """
-    if isinstance(space, Box) and len(space.shape) == 1:
-        return () if space.dtype == _FLOAT32 else (Cast("float32"),)
+    if isinstance(space, Box) and len(space.shape) in (1, 3):
+        cast: Stages = () if space.dtype == _FLOAT32 else (Cast("float32"),)
+        return cast if len(space.shape) == 1 else (*cast, Layout((2, 0, 1)))
     raise ForeignFormatError(
-        "a module takes observations that cannot be imported yet",
-        expected="a Box of one axis",
+        "a module takes observations that cannot be imported",
+        expected="a Box of one axis, or an image of three with the channels last",
         found=space.describe(),
         fix=f"train with the connector {FLATTEN}, or build an RLModule and load the weights into it",
     )

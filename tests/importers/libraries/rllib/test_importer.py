@@ -120,14 +120,18 @@ def test_sac_acts_as_rllib_does_and_says_so() -> None:
     found = read(module("sac"), Options())
     assert "no tanh" in " ".join(found.report.notes)
     assert [stage["type"] for stage in found.snapshot.spec.config["action"]] == ["unscale"]
-    skipped = dict(found.report.skipped)
-    assert any(name.startswith("target_qf_twin_encoder.") for name in skipped)
+    assert found.snapshot.spec.options["inference_only"] is False
+    assert {name for name, role in found.snapshot.roles.items() if role == "inference"} == {
+        name for name in found.snapshot.roles if name.startswith(("pi/", "pi_encoder/"))
+    }
 
 
-def test_a_critic_that_has_no_form_here_is_left_out_and_named() -> None:
+def test_layers_with_another_activation_are_a_link_of_their_own() -> None:
     found = read(module("ppo_heads"), Options())
-    assert found.snapshot.spec.options["inference_only"] is True
-    assert {"vf.net.mlp.0.weight", "encoder.critic_encoder.net.mlp.0.weight"} <= dict(found.report.skipped).keys()
+    assert found.snapshot.spec.options["inference_only"] is False
+    config = found.snapshot.spec.config["module"]["model_config"]
+    for name in ("actor", "critic"):
+        assert [link["activation"] for link in config[name]["links"]] == ["tanh", "silu"]
 
 
 def test_heads_of_dqn_have_their_own_activation() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("ray", reason="the trainer is not installed; golden directories stand for it")
+import tree
 
 from rlpipe.checkpoint.restore import build
 from rlpipe.importers.libraries.rllib import Options, read
@@ -58,8 +59,9 @@ def test_actions_are_those_of_rllib(name: str, tmp_path: Path) -> None:
         expected = acted(algorithm, observed, agent)
         policy: Any = build(snapshot)
         actions = policy.compute_actions(stacked(observed))
-        reach = 1e-6 * max(1.0, float(np.ptp(expected))) if actions.dtype.kind == "f" else 0
-        np.testing.assert_allclose(actions, expected, rtol=0, atol=reach, err_msg=policy_id)
+        for found_leaf, leaf in zip(tree.flatten(actions), tree.flatten(expected), strict=True):
+            reach = 1e-6 * max(1.0, float(np.ptp(leaf))) if leaf.dtype.kind == "f" else 0
+            np.testing.assert_allclose(found_leaf, leaf, rtol=0, atol=reach, err_msg=policy_id)
     algorithm.stop()
 
 
@@ -67,7 +69,7 @@ def test_actions_are_those_of_rllib(name: str, tmp_path: Path) -> None:
 def test_policies_with_memory_act_as_rllib_does_step_by_step(name: str, tmp_path: Path) -> None:
     algorithm = CASES[name].algorithm()
     policy: Any = build(read(saved(algorithm, tmp_path / name), Options()).snapshot.children["default_policy"])
-    observed = sequences(steps=40, rows=25)
+    observed = sequences(40, 25, observation_space(algorithm))
     expected = acted_in_steps(algorithm, observed)
     state = None
     for step, one in enumerate(observed):
