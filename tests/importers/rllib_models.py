@@ -289,7 +289,7 @@ def enlarge(algorithm: Any) -> None:
     with torch.no_grad():
         for name in sorted(modules.keys()):
             for parameter in modules[name].parameters():
-                spread = 0.5 if parameter.ndim < 4 else 0.1
+                spread = 0.5 if parameter[0].numel() < 40 else 0.1
                 parameter.copy_(torch.randn(parameter.shape, generator=generator) * spread)
     acting = algorithm.env_runner.module
     for name in modules.keys():  # noqa: SIM118 - it iterates over modules
