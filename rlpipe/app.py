@@ -180,22 +180,27 @@ def _run_job(config: DictConfig, *, tracebacks: bool) -> int:
     try:
         report = _report(config, out_dir)
     except (Exception, KeyboardInterrupt, SystemExit) as raised:
-        error = _refused(raised) if isinstance(raised, OSError) else raised
-        _print_attached(error)
-        code = _tell(error, tracebacks=tracebacks)
-        directories.write_failure(
-            out_dir,
-            task=str(OmegaConf.select(config, "task.name")),
-            exit_code=code,
-            error=directories.error_json(error),
-            done=_done_before(error),
-            sample=is_of_sample(error),
-            seconds=time.monotonic() - started,
-        )
+        code = _end(_refused(raised) if isinstance(raised, OSError) else raised, config, out_dir, started, tracebacks)
         if isinstance(raised, KeyboardInterrupt):
             raise
         return code
     return report.exit_code if _print(report) else 1
+
+
+def _end(error: BaseException, config: DictConfig, out_dir: Path, started: float, tracebacks: bool) -> int:  # noqa: FBT001
+    """Tell and record how a run ended that came to no report; its exit code."""
+    _print_attached(error)
+    code = _tell(error, tracebacks=tracebacks)
+    directories.write_failure(
+        out_dir,
+        task=str(OmegaConf.select(config, "task.name")),
+        exit_code=code,
+        error=directories.error_json(error),
+        done=_done_before(error),
+        sample=is_of_sample(error),
+        seconds=time.monotonic() - started,
+    )
+    return code
 
 
 def _refused(error: OSError) -> BaseException:
