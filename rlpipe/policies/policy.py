@@ -9,12 +9,11 @@ from typing import Any, Self, cast
 
 import torch
 
-from rlpipe.checkpoint.checkpointable import Checkpointable
 from rlpipe.checkpoint.place import Place
 from rlpipe.checkpoint.reader import When
 from rlpipe.checkpoint.steady import steadily
 from rlpipe.errors import SpecError, listed
-from rlpipe.modules.inference_part import inference_part
+from rlpipe.modules.inference_part import InferenceCheckpointable
 from rlpipe.modules.module_checkpoint import STAGE_NAMES
 from rlpipe.modules.torch.probing import place_of
 from rlpipe.modules.torch.rl_module import RLModule
@@ -28,7 +27,7 @@ from rlpipe.policies.policy_graph import PLAIN, PolicyGraph
 from rlpipe.policies.policy_spec import PolicySpec
 from rlpipe.policies.policy_tree import build_policies, read_policies
 from rlpipe.policies.stage import initial_states
-from rlpipe.policies.step import Step
+from rlpipe.policies.step import Step, forgetful
 from rlpipe.snapshot.snapshot import Role
 from rlpipe.snapshot.spaces import nested_batch
 from rlpipe.snapshot.spec import Json, Spec
@@ -37,7 +36,7 @@ from rlpipe.snapshot.state import Array, State, copied, entries
 __all__ = ["Policy", "PolicySpec", "Step", "evaluating"]
 
 
-class Policy(Checkpointable):
+class Policy(InferenceCheckpointable):
     """An RL module with the stages before and behind it.
 
     Args:
@@ -120,12 +119,7 @@ class Policy(Checkpointable):
                 remembers, and no state is given.
         """
         if state is None and self.memory:
-            raise SpecError(
-                "this policy remembers, and compute_actions forgets",
-                expected="the state that the last step gave",
-                found="no state",
-                fix="actions, state = policy.step(observations, state), with state=None at the start of an episode",
-            )
+            raise forgetful("this policy", "policy", SpecError)
         return self.step(observations, state, episode_start=episode_start, action_mask=action_mask).actions
 
     def step(
@@ -235,17 +229,6 @@ class Policy(Checkpointable):
         for graph in self._graphs[options]:
             graph.refresh()
         return self._graphs[options]
-
-    def get_state(
-        self,
-        components: str | Collection[str] | None = None,
-        *,
-        not_components: str | Collection[str] | None = None,
-        inference_only: bool = False,
-    ) -> State:
-        """A copy of the state: the module's, and the stages' statistics under `observation`."""
-        state = super().get_state(components, not_components=not_components)
-        return inference_part(self, state) if inference_only else state
 
     def get_spec(self) -> Spec:
         """See `Restorable`."""
