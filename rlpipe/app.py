@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import logging
 import os
@@ -36,6 +37,10 @@ PROGRAM = "rlpipe"
 WRONG_COMMAND = 2
 INTERRUPTED = 130
 TRACEBACKS = "HYDRA_FULL_ERROR"
+_REFUSALS = frozenset(
+    {errno.EACCES, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ELOOP, errno.EMFILE, errno.ENAMETOOLONG, errno.ENOSPC}
+    | {errno.EPERM, errno.EROFS, errno.ESTALE}
+)
 _LOG = logging.getLogger(PROGRAM)
 
 
@@ -174,7 +179,8 @@ def _run_job(config: DictConfig, *, tracebacks: bool) -> int:
         return _tell(error, tracebacks=tracebacks)
     try:
         report = _report(config, out_dir)
-    except (Exception, KeyboardInterrupt, SystemExit) as error:
+    except (Exception, KeyboardInterrupt, SystemExit) as raised:
+        error = _refused(raised) if isinstance(raised, OSError) else raised
         _print_attached(error)
         code = _tell(error, tracebacks=tracebacks)
         directories.write_failure(
@@ -186,10 +192,22 @@ def _run_job(config: DictConfig, *, tracebacks: bool) -> int:
             sample=is_of_sample(error),
             seconds=time.monotonic() - started,
         )
-        if isinstance(error, KeyboardInterrupt):
+        if isinstance(raised, KeyboardInterrupt):
             raise
         return code
     return report.exit_code if _print(report) else 1
+
+
+def _refused(error: OSError) -> BaseException:
+    """An error of rlpipe's where the system refused something, which is no fault of the code; else the same."""
+    from rlpipe.checkpoint.refusals import reason
+
+    if isinstance(error, RlpipeError) or error.errno not in _REFUSALS:
+        return error
+    expected, fix = "a file that may be read or written", "see to its permissions, and to the room on its disk"
+    known = RlpipeError("the system refuses a file", expected=expected, found=reason(error), fix=fix)
+    known.__cause__ = error
+    return known
 
 
 def _report(config: DictConfig, out_dir: Path) -> Report:

@@ -148,9 +148,23 @@ class Learner(Checkpointable):
         return losses
 
     def set_hyperparameters(self, values: Mapping[str, Any]) -> tuple[str, ...]:
-        """Put settings such as `lr` into the optimizers of all policies that are trained; says what changed."""
+        """Put settings such as `lr` into the optimizers of all policies that are trained; says what changed.
+
+        Args:
+            values: Name -> value, or glob over parameter keys -> settings of the groups of these parameters.
+
+        Raises:
+            SelectionError: A glob that matches no parameter; nothing was changed.
+            SpecError: An optimizer has no such setting; nothing was changed.
+        """
+        self.check_hyperparameters(values)
         changed = {name: self._parts[name].set_hyperparameters(values) for name in self._to_train}
         return tuple(f"{name}: {text}" for name, texts in changed.items() for text in texts)
+
+    def check_hyperparameters(self, values: Mapping[str, Any]) -> None:
+        """Refuse what `set_hyperparameters` would; nothing is changed."""
+        for name in self._to_train:
+            self._parts[name].hyperparameters.planned(values)
 
     def restore_from_path(
         self,
@@ -166,6 +180,7 @@ class Learner(Checkpointable):
             component: See `Checkpointable.restore_from_path`.
             hyperparameters: Settings that take the place of the saved ones; the report says what they changed.
         """
+        self.check_hyperparameters(hyperparameters or {})
         report = super().restore_from_path(path, component=component)
         return replace(report, notes=self.set_hyperparameters(hyperparameters)) if hyperparameters else report
 

@@ -16,6 +16,7 @@ from rlpipe.checkpoint.litter import is_litter
 from rlpipe.checkpoint.manifest import Manifest
 from rlpipe.checkpoint.manifest_parser import parse_manifest
 from rlpipe.checkpoint.place import Place, place_of
+from rlpipe.checkpoint.refusals import reason
 from rlpipe.errors import (
     CheckpointError,
     CheckpointExistsError,
@@ -93,14 +94,14 @@ def _open_children(
 ) -> dict[str, Component]:
     inside = {name: f"{path}/{name}" if path else name for name in sorted(names)}
     chosen = {name: place for name, place in inside.items() if wanted(place)}
-    fetched = _fetched(directory, chosen)
+    fetched = fetch_manifests(directory, chosen)
     return {
         name: _open_child(f"{directory}/{name}", place, names[name], wanted, fetched.get(name))
         for name, place in chosen.items()
     }
 
 
-def _fetched(directory: str, names: Collection[str]) -> Mapping[str, bytes]:
+def fetch_manifests(directory: str, names: Collection[str]) -> Mapping[str, bytes]:
     """The manifests of components in a store, asked for at once; one that is missing here is asked for alone."""
     if "://" not in directory or len(names) < 2:
         return {}
@@ -124,10 +125,15 @@ def require_present(directory: str, path: str) -> None:
     """Check that a listed component is there.
 
     Raises:
-        IntegrityError: It is not.
+        IntegrityError: It is not, or nobody may look.
     """
     file = place_of(directory) / MANIFEST_NAME
-    if not file.is_file():
+    try:
+        is_there = file.is_file()
+    except OSError as error:
+        subject = f"the component {path} cannot be read" if path else f"{directory} cannot be read"
+        raise IntegrityError(subject, expected="a readable directory", found=reason(error)) from error
+    if not is_there:
         raise IntegrityError(
             f"the component {path} is missing",
             expected=f"{file}, as the manifest above lists it",
@@ -171,7 +177,7 @@ def open_manifest(directory: str | os.PathLike[str], data: bytes | None = None) 
     except UnicodeDecodeError as error:
         raise ManifestError(f"{file} is damaged", expected="ASCII text", found=str(error)) from None
     except OSError as error:
-        raise ManifestError(f"{file} cannot be read", expected="a readable file", found=str(error)) from error
+        raise ManifestError(f"{file} cannot be read", expected="a readable file", found=reason(error)) from error
     return parse_manifest(text, file)
 
 
@@ -244,17 +250,20 @@ def _is_directory(entry: os.DirEntry[str]) -> bool:
 def refuse_part_of_another(path: Path) -> None:
     """Check that no checkpoint around a path lists what is there, as another one in its place would damage it.
 
+    Args:
+        path: A `real_path`.
+
     Raises:
         CheckpointExistsError: One does; the outermost is named.
     """
-    target = outermost = Path(os.path.realpath(path))
+    outermost = path
     while (outermost.parent / MANIFEST_NAME).is_file() and outermost.name in _listed_in(outermost.parent):
         outermost = outermost.parent
-    if outermost != target:
+    if outermost != path:
         raise CheckpointExistsError(
             f"{path} is a part of another checkpoint, which would be damaged",
             expected="a path outside of it",
-            found=f"{target.relative_to(outermost).as_posix()}, a component that {outermost} lists",
+            found=f"{path.relative_to(outermost).as_posix()}, a component that {outermost} lists",
             fix="write elsewhere; task=subset_restore puts a policy into a copy of a checkpoint",
         )
 
@@ -277,6 +286,19 @@ def _not_found(directory: Place) -> CheckpointNotFoundError:
     elif directory.exists():
         found, fix = "a file", "give the directory of the checkpoint"
     return CheckpointNotFoundError(subject, expected=f"a directory with {MANIFEST_NAME}", found=found, fix=fix)
+
+
+def lost_its_manifest(directory: Place) -> bool:
+    """Whether what lies there is a checkpoint but for its manifest; a folder of checkpoints, each a root, is none."""
+    inside: list[Place] = list(directory.iterdir())
+    return any(each.name.startswith("state.") for each in inside) or any(map(_is_part, inside))
+
+
+def _is_part(directory: Place) -> bool:
+    try:
+        return open_manifest(directory)[0].origin is None
+    except CheckpointError:
+        return False
 
 
 def is_half_written(directory: Place) -> bool:

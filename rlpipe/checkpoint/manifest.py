@@ -13,7 +13,7 @@ itself; line endings count as those of Unix, whatever a copy has.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import compress
@@ -24,7 +24,7 @@ from rlpipe.backends.extents import Extent
 from rlpipe.checkpoint.array_info import ArrayInfo, StoredArray
 from rlpipe.checkpoint.attachments import Attachment
 from rlpipe.checkpoint.format import FORMAT, VERSION
-from rlpipe.checkpoint.strict_json import excess
+from rlpipe.checkpoint.strict_json import MAX_VALUES, excess
 from rlpipe.checkpoint.table import Table
 from rlpipe.snapshot.dtypes import dtype_of
 from rlpipe.snapshot.identity import hash_frame, hash_of
@@ -180,21 +180,18 @@ class Manifest:
 
     def text(self) -> str:
         """Its text in the version of today, the seal left out (see `seal`)."""
-        entries = (f"{json_text(key)}:{canonical_json(entry)}" for key, entry in sorted(self.plain.items()))
-        children = (f"{json_text(name)}:{json_text(digest)}" for name, digest in sorted(self.children.items()))
-        attachments = (f"{json_text(name)}:{canonical_json(each)}" for name, each in sorted(self.attachments.items()))
         values = (
             json_text(FORMAT),
             str(VERSION),
-            canonical_json(self.spec.to_json()),
+            self.spec.text(),
             canonical_json(self.metadata),
             "null" if self.origin is None else _origin_text(self.origin),
-            _lines("{", children, "}"),
+            _object_text(self.children, json_text),
             canonical_json(self.ties) if self.ties else "[]",
-            _lines("{", attachments, "}"),
-            _lines("{", entries, "}"),
+            _object_text(self.attachments, canonical_json),
+            _object_text(self.plain, canonical_json),
             self.table.text,
-            _lines("[", [f'"{digest}"' for digest in self.digests.values()], "]"),
+            '[\n"' + '",\n"'.join(self.digests.values()) + '"\n]' if self.digests else "[]",
             f'"{self.content_hash}"',
             f'"{self.inference_hash}"',
         )
@@ -244,6 +241,8 @@ def table_place(text: str) -> tuple[int, int]:
 
 def excess_of(text: str) -> str:
     """How many values a text holds, if they are too many to be parsed; else "". Its table has a limit of its own."""
+    if len(text) <= MAX_VALUES:  # so that no part of it is looked for in a small one
+        return ""
     start, end = table_place(text)
     return excess(text[:start] + text[end:])
 
@@ -276,9 +275,12 @@ def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _lines(before: str, members: Iterable[str], after: str) -> str:
-    text = ",\n".join(members)
-    return f"{before}\n{text}\n{after}" if text else before + after
+def _object_text(members: Mapping[str, Any], text_of: Callable[[Any], str]) -> str:
+    """An object with a member a line, sorted."""
+    if not members:
+        return "{}"
+    lines = [f"{json_text(name)}:{text_of(members[name])}" for name in sorted(members)]
+    return "{\n" + ",\n".join(lines) + "\n}"
 
 
 def _origin_text(origin: Origin) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 from rlpipe.backends.extents import read_all_arrays
-from rlpipe.backends.remote import Url
+from rlpipe.backends.remote import Url, in_store
 from rlpipe.checkpoint.attachments import require_sound
 from rlpipe.checkpoint.component import Component, open_manifest, open_tree
 from rlpipe.checkpoint.directory import locate
@@ -73,7 +73,9 @@ def _read(path: Place, selection: Selection, arrays: When) -> Snapshot:
         arrays = "verify"  # Looking at the bytes first and reading them then would be two downloads.
     if selection == _ALL and arrays == "verify":
         root = open_tree(path)
-        found = {each.path: _read_component(each) for each in root.walk()}
+        parts = list(root.walk())
+        read = in_store(_read_component, parts) if isinstance(path, Url) else map(_read_component, parts)
+        found = {each.path: arrays for each, arrays in zip(parts, read, strict=True)}
         share(root, found)
         return _snapshot(root, found)
     root = open_tree(path, selection.passes_through)

@@ -12,7 +12,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from rlpipe.checkpoint.directory import staged, sync_directory
+from rlpipe.checkpoint.directory import real_path, staged, sync_directory
 from rlpipe.errors import ArtifactError, CheckpointError, listed
 from rlpipe.exporters.companions.example_cpp import EXAMPLE_CPP_NAME, TARGET, example_cpp
 from rlpipe.exporters.companions.page import PAGE_NAME, page
@@ -46,7 +46,7 @@ def staging(place: Path) -> Iterator[Path]:
     """
     require_replaceable(place)
     try:
-        with staged(place, if_exists="replace", marker=RECORD_NAME) as stage:
+        with staged(real_path(place), if_exists="replace", marker=RECORD_NAME) as stage:
             yield stage
             _finish(stage)
     except _NothingProvenError:
@@ -56,7 +56,7 @@ def staging(place: Path) -> Iterator[Path]:
             f"the artifact {place} was not written",
             expected=error.expected,
             found=error.found or error.subject,
-            fix="choose another artifact.path",
+            fix="choose another artifact.path, or see to its permissions and the room on its disk",
         ) from error
 
 

@@ -12,10 +12,11 @@ from torch import nn
 
 from rlpipe.checkpoint.checkpointable import Checkpointable
 from rlpipe.checkpoint.classes import class_path_of, resolve_class
+from rlpipe.checkpoint.glance import is_glance
 from rlpipe.checkpoint.restorable import Restorable
 from rlpipe.errors import IdError, SelectionError, SpecError, listed
 from rlpipe.modules.container_proof import Parts, network_of, require_needless
-from rlpipe.modules.inference_only_api import InferenceOnlyAPI
+from rlpipe.modules.inference_only_api import InferenceOnlyAPI, attributes_of
 from rlpipe.modules.inference_part import inference_part
 from rlpipe.modules.rl_module import attribute_list, plain_json
 from rlpipe.modules.torch import module_state
@@ -114,6 +115,21 @@ class MultiRLModule(nn.Module, Checkpointable):
         self._rl_modules[module_id] = module
         self._networks.append(network_of(module))
 
+    def add_module(self, name: str, module: nn.Module | None) -> None:
+        """Torch's own, for networks of the container.
+
+        Raises:
+            SpecError: It is an RL module, which RLlib's method of this name would take in under its id.
+        """
+        if isinstance(module, Restorable):
+            raise SpecError(
+                f"add_module({name!r}) makes an RL module a network of the container itself",
+                expected="a plain torch module",
+                found=type(module).__qualname__,
+                fix=f"add_rl_module({name!r}, module)",
+            )
+        super().add_module(name, module)
+
     def remove_rl_module(self, module_id: str) -> Any:
         """Let go of a module; gives it. Layers that others share with it stay theirs.
 
@@ -198,7 +214,7 @@ class MultiRLModule(nn.Module, Checkpointable):
         """
         removed = self.removable_attributes()
         roles = module_state.roles_of(self._own_state_dict(), self._aliases, removed)
-        if "training" in roles.values() and not is_trial():
+        if "training" in roles.values() and not is_trial() and not is_glance():
             self._prove(removed)
         return roles
 
@@ -225,8 +241,7 @@ class MultiRLModule(nn.Module, Checkpointable):
 
     def removable_attributes(self) -> tuple[str, ...]:
         """Paths of the container's own attributes that acting does not need."""
-        own = self.get_non_inference_attributes() if isinstance(self, InferenceOnlyAPI) else None
-        return attribute_list(own) or ()
+        return attribute_list(attributes_of(self)) or ()
 
     def get_checkpointable_components(self) -> list[tuple[str, Restorable]]:
         """The modules."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -11,11 +12,14 @@ from rlpipe.backends.remote import Url, is_url
 from rlpipe.checkpoint.choose import newest_of
 from rlpipe.checkpoint.format import MANIFEST_NAME
 from rlpipe.checkpoint.place import Place, place_of
+from rlpipe.checkpoint.refusals import reason
 from rlpipe.errors import (
     ArtifactError,
+    CheckpointError,
     CheckpointNotFoundError,
     ConfigError,
     ForeignFormatError,
+    RlpipeError,
     closest,
     listed,
 )
@@ -147,13 +151,26 @@ def _chosen(settings: RunSettings, given: str | None) -> Located:
 
 
 def locate_path(given: str, *, kind: str = AUTO) -> Located:
-    """What lies at a path; ``kind`` is ``"auto"`` or the id of the importer that has to take it."""
+    """What lies at a path; ``kind`` is ``"auto"`` or the id of the importer that has to take it.
+
+    Raises:
+        CheckpointError: The system does not let it be read.
+        RlpipeError: See `recognise`.
+    """
     path = place_of(given)
     if isinstance(path, Url):
         if kind == AUTO and is_checkpoint(path):
             return Located(kind=CHECKPOINT, path=path, facts=SourceFacts(kind=CHECKPOINT, name=given))
         path = fetched(path)
-    found = recognise(path) if kind == AUTO else _insisted(path, kind)
+    try:
+        found = recognise(path) if kind == AUTO else _insisted(path, kind)
+    except OSError as error:
+        if isinstance(error, RlpipeError):
+            raise
+        fix = "see to the permissions of the path, and to its disk"
+        raise CheckpointError(
+            f"{given} cannot be read", expected="what may be read", found=reason(error), fix=fix
+        ) from error
     return Located(kind=found, path=path, facts=SourceFacts(kind=found, name=given))
 
 
@@ -167,7 +184,8 @@ def recognise(path: Path) -> str:
     """
     if not path.exists():
         raise _nothing_there(path)
-    if path.is_dir() and (path / MANIFEST_NAME).is_file():
+    # Something else than a file under that name is damage, which whoever reads it tells.
+    if path.is_dir() and os.path.lexists(path / MANIFEST_NAME):
         return CHECKPOINT
     if is_artifact(path) or next(artifact_folders(path), None) is not None:
         return ARTIFACT
@@ -191,12 +209,7 @@ def recognise(path: Path) -> str:
             found="a device, pipe or socket",
             fix="name the file itself",
         )
-    try:
-        return importers.recognise(path)
-    except OSError as error:
-        raise ForeignFormatError(
-            f"{path} cannot be read", expected="a readable file", found=str(error), fix="check the file and its disk"
-        ) from error
+    return importers.recognise(path)
 
 
 def latest_checkpoint(folder: Place) -> tuple[Place | None, tuple[str, ...]]:
@@ -236,6 +249,9 @@ def _insisted(path: Path, kind: str) -> str:
     if not isinstance(importers.resolve(kind), importers.FolderImporter) and path.is_dir():
         expected, found = f"a file of {kind}", "a directory"
         raise ForeignFormatError(f"{path} is no file", expected=expected, found=found, fix="source=auto")
+    if path.is_file():
+        # Importers take what they cannot open for damage.
+        path.open("rb").close()
     return kind
 
 
@@ -247,12 +263,15 @@ def _nothing_there(path: Path) -> CheckpointNotFoundError:
             found=f"a link to {path.readlink().name}",
             fix="restore what it points to, or name it directly",
         )
-    near = closest(path.name, (child.name for child in path.parent.iterdir())) if path.parent.is_dir() else ()
-    fix = f"did you mean {' or '.join(str(path.parent / name) for name in near)}?" if near else "check the path"
+    missing = path
+    while not missing.parent.exists():
+        missing = missing.parent
+    near = closest(missing.name, (child.name for child in missing.parent.iterdir())) if missing.parent.is_dir() else ()
+    fix = f"did you mean {' or '.join(str(missing.parent / name) for name in near)}?" if near else "check the path"
     return CheckpointNotFoundError(
         f"there is nothing at {path}",
         expected="a checkpoint, a model file or an artifact",
-        found="no such path",
+        found="no such path" if missing == path else f"no such path, from {missing} on",
         fix=fix,
     )
 

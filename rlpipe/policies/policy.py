@@ -305,15 +305,17 @@ class Policy(Checkpointable):
         """
         module, statistics = _parted(state)
         self.module.check_own_state(module)
-        self._graphs_of(statistics)
+        if statistics:
+            self._graphs_of(statistics)
 
     def set_own_state(self, state: State) -> None:
         """See `Restorable`."""
         module, statistics = _parted(state)
-        graphs = self._graphs_of(statistics)
+        graphs = self._graphs_of(statistics) if statistics else None
         self.module.set_own_state(module)
-        self._statistics = copied(statistics)
-        self._use(*graphs)
+        if graphs is not None:
+            self._statistics = copied(statistics)
+            self._use(*graphs)
 
     def get_own_memory(self) -> Mapping[str, Array]:
         """See `Restorable`."""

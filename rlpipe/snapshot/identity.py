@@ -7,14 +7,14 @@ sorted [key, dtype, shape, xxh3-128 of the little-endian bytes] of its arrays, a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from json.encoder import encode_basestring_ascii as json_text
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import xxhash
 
-from rlpipe.snapshot.dtypes import logical_name, storage_dtype
+from rlpipe.snapshot.dtypes import DTYPES, logical_name, storage_dtype
 from rlpipe.snapshot.skeleton import Json, take_apart
 from rlpipe.snapshot.snapshot import ROLES, Role, Snapshot, entry_of
 from rlpipe.snapshot.spec import Spec, canonical_json
@@ -33,16 +33,18 @@ class ArrayIdentity(NamedTuple):
 
 def stored(array: Array) -> Array:
     """The array as its bytes are stored: C order, little endian, bfloat16 and float8 as unsigned integers."""
-    raw = storage_dtype(logical_name(array.dtype))
     contiguous = array if array.flags.c_contiguous else np.asarray(array, order="C")
-    if raw == contiguous.dtype:
+    if contiguous.dtype in _STORED_AS_THEY_ARE:
         return contiguous
+    raw = storage_dtype(logical_name(array.dtype))
     return contiguous.view(raw) if raw.kind != contiguous.dtype.kind else contiguous.astype(raw)
 
 
-def digest_of(raw: Array) -> str:
-    """xxh3-128 in hex of the bytes of an array of `stored`."""
-    return xxhash.xxh3_128_hexdigest(raw.data if raw.size else b"")
+_STORED_AS_THEY_ARE = frozenset(dtype for name, dtype in DTYPES.items() if dtype == storage_dtype(name))
+
+
+digest_of: Callable[[Any], str] = xxhash.xxh3_128_hexdigest
+"""xxh3-128 in hex of bytes, such as those of an array of `stored`."""
 
 
 def identify(array: Array) -> ArrayIdentity:

@@ -53,6 +53,11 @@ class Selection:
         return self.keys is None and len(self.roles) == len(ROLES)
 
 
+def is_glob(pattern: str) -> bool:
+    """Whether it can match other names than itself."""
+    return not _WILD.isdisjoint(pattern)
+
+
 def matches(path: str, pattern: str) -> bool:
     """Whether the path, or something above it, is what the pattern names."""
     if path == pattern or path.startswith(pattern + "/"):

@@ -249,6 +249,86 @@ def test_a_state_of_another_optimizer_changes_nothing() -> None:
     assert equal(made.get_state(), state)
 
 
+@pytest.mark.parametrize(
+    ("one", "other"), [("adam", "sgd_momentum"), ("sgd_momentum", "adam"), ("rmsprop", "adagrad"), ("adam", "lbfgs")]
+)
+@pytest.mark.parametrize("steps", [0, 2])
+def test_a_state_of_another_class_of_optimizer_changes_nothing(one: str, other: str, steps: int) -> None:
+    made, strange = learner(how(one)), learner(how(other))
+    step(made, 0, steps)
+    step(strange, 0, 2)
+    state = made.get_state()
+    with pytest.raises(StateMismatchError, match="does not fit the optimizer"):
+        made.set_state(strange.get_state())
+    assert equal(made.get_state(), state)
+    step(made, steps, 1)
+
+
+def test_settings_that_keep_less_are_no_other_optimizer() -> None:
+    made, plain = learner(how("adamw_amsgrad")), learner(TrainingSpec(loss=loss, optimizer=torch.optim.AdamW))
+    step(made, 0, 1)
+    step(plain, 0, 1)
+    made.set_state(plain.get_state())
+    assert step(made, 1, 2) == step(plain, 1, 2)
+    assert same(made, plain)
+
+
+@pytest.mark.parametrize(("one", "other"), [("step", "cosine"), ("cosine", "step"), ("plateau", "cycle")])
+def test_a_state_of_another_schedule_changes_nothing(one: str, other: str) -> None:
+    made, strange = (
+        learner(how("sgd_momentum", scheduler=SCHEDULERS[name][0], scheduler_kwargs=SCHEDULERS[name][1]))
+        for name in (one, other)
+    )
+    state = made.get_state()
+    with pytest.raises(StateMismatchError, match="does not fit the scheduler"):
+        made.set_state(strange.get_state())
+    assert equal(made.get_state(), state)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_the_order_of_parameters_means_nothing(name: str) -> None:
+    made, turned = learner(how(name), kind=training.Forward), learner(how(name), kind=training.Backward)
+    step(made, 0, 3)
+    turned.set_state(made.get_state())
+    assert step(turned, 3, 3) == step(made, 3, 3)
+    assert same(turned, made)
+
+
+@pytest.mark.parametrize("schedule", [None, training.Warm, torch.optim.lr_scheduler.OneCycleLR])
+def test_the_order_of_groups_is_that_of_the_state(tmp_path: Path, schedule: Any) -> None:
+    groups = {"third/*": {"lr": 0.5}, "first/*": {"lr": 0.1}}
+    peaks = {"max_lr": [0.5, 0.1, 0.2], "total_steps": 30} if schedule is torch.optim.lr_scheduler.OneCycleLR else {}
+
+    def build(given: dict[str, Any]) -> Learner:
+        how_to = TrainingSpec(loss=loss, groups=given, scheduler=schedule, scheduler_kwargs=peaks)
+        return learner(how_to, kind=training.Forward)
+
+    made, turned = build(groups), build(dict(reversed(groups.items())))
+    step(made, 0, 3)
+    restored = Learner.from_checkpoint(made.save_to_path(tmp_path / "a"), trust=TRUST)
+    turned.set_state(made.get_state())
+    expected = step(made, 3, 3)
+    for other in (restored, turned):
+        assert step(other, 3, 3) == expected
+        assert same(other, made)
+
+
+def test_a_layer_that_is_put_in_is_trained_and_the_rest_goes_on(tmp_path: Path) -> None:
+    made = learner(how("adam"), kind=training.Forward)
+    step(made, 0, 2)
+    module: Any = made["p0"].policy.module
+    known = made["p0"].get_state()["moments"]
+    module.second = torch.nn.Linear(4, 4)
+    found = made["p0"].get_state()["moments"]
+    assert equal(found["first"], known["first"])
+    assert found["second"] == {"weight": ({},), "bias": ({},)}
+    before = module.second.weight.detach().clone()
+    step(made, 2, 1)
+    assert not torch.equal(module.second.weight, before)
+    restored = Learner.from_checkpoint(made.save_to_path(tmp_path / "a"), trust=TRUST)
+    assert step(restored, 3, 2) == step(made, 3, 2)
+
+
 def test_only_policies_to_train_are_trained() -> None:
     made = learner(None, "p0", "p1")
     made.policies_to_train = ["p1"]

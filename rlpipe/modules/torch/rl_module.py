@@ -14,12 +14,13 @@ from torch import nn
 
 from rlpipe.checkpoint.checkpointable import Checkpointable
 from rlpipe.checkpoint.classes import class_path_of, resolve_class
+from rlpipe.checkpoint.glance import is_glance
 from rlpipe.checkpoint.place import Place
 from rlpipe.checkpoint.reader import When
 from rlpipe.checkpoint.restore import RestoreReport, build, object_at, restore_into
 from rlpipe.checkpoint.steady import steadily
 from rlpipe.errors import SpecError
-from rlpipe.modules.inference_only_api import InferenceOnlyAPI
+from rlpipe.modules.inference_only_api import attributes_of
 from rlpipe.modules.inference_part import inference_part
 from rlpipe.modules.module_checkpoint import read_module
 from rlpipe.modules.rl_module import RLModuleSpec, attribute_list, classes_in, plain_json, require_options, space_of
@@ -143,6 +144,20 @@ class RLModule(nn.Module, Checkpointable):
         """
         return {}
 
+    def get_initial_train_state(self) -> dict[str, Any]:
+        """What `forward_train` remembers beside `get_initial_state`, such as a critic's own memory; {} for nothing.
+
+        Like that one; it is among `state_in` and `state_out` of `forward_train` alone.
+        """
+        return {}
+
+    def takes_sequences(self) -> bool:
+        """Whether `forward_train` is given sequences (B, T, ...), with `episode_start` and `state_in`.
+
+        It is asked of modules that only act, too. Without another definition those do that remember something.
+        """
+        return bool(self.get_initial_state())
+
     def output_kind(self) -> str:
         """What inference puts out: logits, mean, squashed (a mean before tanh), q or action.
 
@@ -204,7 +219,7 @@ class RLModule(nn.Module, Checkpointable):
                 attributes does; what is to blame is named.
         """
         attributes = removable_attributes(self)
-        if not self.learner_only and place_of(self).type != "meta" and not is_trial():
+        if not self.learner_only and place_of(self).type != "meta" and not is_trial() and not is_glance():
             self._prove(attributes)
         return roles_of(self.state_dict(), self._aliases, attributes)
 
@@ -301,11 +316,14 @@ class RLModule(nn.Module, Checkpointable):
 
 
 def removable_attributes(module: RLModule) -> tuple[str, ...]:
-    """Paths of what is not needed to act: the spec's list, else the class's."""
+    """Paths of what is not needed to act: the spec's list, else the class's.
+
+    Raises:
+        SpecError: The class has a list for which nobody would ask.
+    """
     if module.non_inference_attributes is not None:
         return module.non_inference_attributes
-    own = module.get_non_inference_attributes() if isinstance(module, InferenceOnlyAPI) else None
-    return attribute_list(own) or ()
+    return attribute_list(attributes_of(module)) or ()
 
 
 def memory_of(module: RLModule) -> dict[str, Mapping[str, Any]]:
