@@ -98,8 +98,10 @@ def share(root: Component, found: Mapping[str, dict[str, Any]]) -> None:
     Raises:
         IntegrityError: A manifest lists a tie between arrays that differ, or are not there.
     """
-    opened = {each.path: each.manifest for each in root.walk()}
-    for above in root.walk():
+    components = root.walk()
+    tying = [each for each in components if each.manifest.ties]
+    opened = {each.path: each.manifest for each in components} if tying else {}
+    for above in tying:
         for tie in above.manifest.ties:
             places = [place for place in _places(above, tie) if place[0] in opened]
             _require_same([_described(opened[path], key) for path, key in places], places, above)
