@@ -40,6 +40,9 @@ FIELDS = (
 HEADS = tuple(f'{"," if index else "{"}\n"{name}":' for index, name in enumerate(FIELDS))
 """What stands before the value of each field."""
 
+_TEXT = "".join(head + "%s" for head in HEADS[:-1])
+"""A manifest but for its values and its seal."""
+
 _SEAL = HEADS[-1] + '"{}"\n}}\n'
 
 
@@ -145,7 +148,7 @@ class Manifest:
 
     def text(self) -> str:
         """Its text in the version of today, the seal left out (see `seal`)."""
-        values = (
+        return _TEXT % (
             json_text(FORMAT),
             str(VERSION),
             self.spec.text(),
@@ -160,7 +163,6 @@ class Manifest:
             f'"{self.content_hash}"',
             f'"{self.inference_hash}"',
         )
-        return "".join([head + value for head, value in zip(HEADS[:-1], values, strict=True)])
 
 
 def identity_of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy import ndarray
@@ -23,8 +23,7 @@ from rlpipe.snapshot.snapshot import Role, Snapshot, below, entry_of, walk
 from rlpipe.snapshot.state import Array
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """What a save will write of one component.
 
     Attributes:
@@ -52,9 +51,10 @@ def plans_of(snapshot: Snapshot, backend: Backend) -> dict[str, Plan]:
         ManifestError: A spec or metadata that is not plain JSON.
         IdError: A component's name cannot name a directory.
     """
-    components = dict(walk(snapshot))
-    for path, part in components.items():
+    walked = list(walk(snapshot))
+    for path, part in walked:
         _require_names(part, path or "the root")
+    components = dict(walked)
     parts = {path: _parts(part, path) for path, part in components.items()}
     ties = ties_of({path: each.arrays for path, each in parts.items()})
     return {path: _plan(part, path, parts[path], ties, backend) for path, part in components.items()}
@@ -122,7 +122,7 @@ def _tied(part: Snapshot, groups: tuple[tuple[str, ...], ...]) -> dict[str, str]
 
 
 def _rows(roles: Mapping[str, Role], arrays: Mapping[str, Array], tied: Mapping[str, str]) -> tuple[LiveRow, ...]:
-    dtypes = [array.dtype for array in arrays.values()]
-    shapes = [array.shape for array in arrays.values()]
-    own_roles = [roles[key] if key in roles else roles[entry_of(key, roles)] for key in arrays]
-    return tuple(zip(arrays, dtypes, shapes, own_roles, [tied.get(key, "") for key in arrays], strict=True))
+    return tuple(
+        (key, array.dtype, array.shape, roles.get(key) or roles[entry_of(key, roles)], tied.get(key, ""))
+        for key, array in arrays.items()
+    )
