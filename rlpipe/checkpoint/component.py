@@ -256,9 +256,9 @@ def refuse_part_of_another(path: Path) -> None:
     Raises:
         CheckpointExistsError: One does; the outermost is named.
     """
-    outermost = path
-    while (outermost.parent / MANIFEST_NAME).is_file() and outermost.name in _listed_in(outermost.parent):
-        outermost = outermost.parent
+    outermost, above = path, path.parent
+    while os.path.isfile(f"{above}/{MANIFEST_NAME}") and outermost.name in _listed_in(above):  # noqa: PTH113
+        outermost, above = above, above.parent
     if outermost != path:
         raise CheckpointExistsError(
             f"{path} is a part of another checkpoint, which would be damaged",
