@@ -147,7 +147,9 @@ def list_checkpoints(parent: Path) -> list[Path]:
     if not parent.is_dir():
         return []
     named = {target_of(each) if is_litter(each) else each for each in parent.iterdir()}
-    return sorted(each for each in named if each is not None and (locate(each) / MANIFEST_NAME).is_file())
+    # os.path, as pathlib raises where a directory is not for everybody.
+    found = (each for each in named if each is not None)
+    return sorted(each for each in found if os.path.isfile(locate(each) / MANIFEST_NAME))  # noqa: PTH113
 
 
 def make_directories(path: Path, *, durability: Durability = "fsync") -> None:
