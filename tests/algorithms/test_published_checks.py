@@ -135,6 +135,28 @@ def test_modules_are_added_removed_renamed_and_counted(tmp_path: Path) -> None:
         made.rename_rl_module("b", "d")
 
 
+def test_a_module_that_is_added_as_rllib_does_it_is_no_network_of_the_container(tmp_path: Path) -> None:
+    made = MultiRLModule({"a": policy_of(Trunk, 0)})
+    with pytest.raises(SpecError, match="add_rl_module"):
+        made.add_module("b", policy_of(Trunk, 1))
+    made.save_to_path(tmp_path / "a")
+
+
+class Unasked(Trunk):
+    """Says what acting does not need, to nobody."""
+
+    def get_non_inference_attributes(self) -> list[str]:
+        return ["head"]
+
+
+def test_a_list_of_training_attributes_that_nobody_asks_for_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="InferenceOnlyAPI"):
+        policy_of(Unasked, 0).save_to_path(tmp_path / "a")
+    spec = policy_of(Unasked, 0).get_module_spec()
+    with pytest.raises(SpecError, match="InferenceOnlyAPI"):
+        spec.with_inference_only(inference_only=True).build()
+
+
 def test_shared_layers_survive_a_removal_and_names_of_networks_are_taken() -> None:
     made: Any = Shared({name: policy_of(Trunk, seed) for seed, name in enumerate(("p0", "p1", "p2"))})
     made.remove_rl_module("p0")
