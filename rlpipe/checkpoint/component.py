@@ -279,9 +279,13 @@ def _listed_in(directory: Path) -> Collection[str]:
 def _not_found(directory: Place) -> CheckpointNotFoundError:
     subject, found, fix = f"there is no checkpoint at {directory}", "nothing", "check the path"
     if directory.is_dir():
-        found = listed(each.name for each in directory.iterdir())
-        found = f"a directory with {found}" if found else "an empty directory"
-        if is_half_written(directory):
+        try:
+            inside = listed(each.name for each in directory.iterdir())
+            is_half = is_half_written(directory)
+        except PermissionError:
+            inside, is_half = "what this user may not see", False
+        found = f"a directory with {inside}" if inside else "an empty directory"
+        if is_half:
             subject, fix = f"the checkpoint at {directory} is not whole", "take another copy, or save it again"
     elif directory.exists():
         found, fix = "a file", "give the directory of the checkpoint"
