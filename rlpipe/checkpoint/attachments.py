@@ -158,7 +158,11 @@ def damaged_attachments(directory: str, attachments: Mapping[str, Attachment]) -
         try:
             require_sound(directory, name, expected)
         except IntegrityError as error:
-            yield name, f"expected {error.expected}, found {error.found}" + (f"; {error.fix}" if error.fix else "")
+            yield (
+                name,
+                f"expected {error.expected}, found {error.found}"
+                + ("" if error.fix == error.usual_fix else f"; {error.fix}"),
+            )
 
 
 def require_sound(directory: str, name: str, expected: Attachment) -> Place:

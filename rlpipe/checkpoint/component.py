@@ -287,6 +287,19 @@ def _not_found(directory: Place) -> CheckpointNotFoundError:
     return CheckpointNotFoundError(subject, expected=f"a directory with {MANIFEST_NAME}", found=found, fix=fix)
 
 
+def lost_its_manifest(directory: Place) -> bool:
+    """Whether what lies there is a checkpoint but for its manifest; a folder of checkpoints, each a root, is none."""
+    inside: list[Place] = list(directory.iterdir())
+    return any(each.name.startswith("state.") for each in inside) or any(map(_is_part, inside))
+
+
+def _is_part(directory: Place) -> bool:
+    try:
+        return open_manifest(directory)[0].origin is None
+    except CheckpointError:
+        return False
+
+
 def is_half_written(directory: Place) -> bool:
     """Whether what lies there is what a save leaves before its manifest."""
     inside: list[Place] = list(directory.iterdir())

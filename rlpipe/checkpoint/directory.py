@@ -14,6 +14,7 @@ and `locate` finds it there if the process dies between the two renames.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Iterator
@@ -80,8 +81,54 @@ def staged(
 
 
 def real_path(path: Path) -> Path:
-    """The absolute path of what is there, or will be, with every link on the way followed."""
-    return Path(os.path.realpath(path))
+    """The absolute path of what is there, or will be, with every link on the way followed.
+
+    Raises:
+        CheckpointError: Nothing that is written there could be found under this path: a name is too long, a part
+            before ".." is missing, or it is the current directory, which would be another one for everybody but this
+            process.
+    """
+    try:
+        target = Path(os.path.realpath(path))
+    except FileNotFoundError as error:
+        raise _unwritable(path, "a current directory that was removed") from error
+    if _is_there(target) and (current := _current()) and current.is_relative_to(target):
+        raise _unwritable(path, "the current directory, or one around it")
+    if ".." in path.parts and not _is_way_up(path):
+        raise _unwritable(path, "a part before .. that is not there")
+    return target
+
+
+def _is_way_up(path: Path) -> bool:
+    """Whether all that stands before the last ".." of a path is there, as the system will have it for readers."""
+    parts = path.parts
+    return os.path.isdir(Path(*parts[: len(parts) - parts[::-1].index("..")]))  # noqa: PTH112
+
+
+def _is_there(target: Path) -> bool:
+    try:
+        os.lstat(target)
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise _unwritable(target, "a name that is too long for the system") from error
+        return False
+    return True
+
+
+def _current() -> Path | None:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return None
+
+
+def _unwritable(path: Path, found: str) -> CheckpointError:
+    return CheckpointError(
+        f"nothing can be written at {path}",
+        expected="the path of a new directory, or of one that is replaced",
+        found=found,
+        fix="choose another path",
+    )
 
 
 def locate(path: Path, *, marker: str = MANIFEST_NAME) -> Path:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy import ndarray
 
 from rlpipe.backends.backend import Backend
 from rlpipe.backends.layout import Layout
@@ -51,9 +52,11 @@ def plans_of(snapshot: Snapshot, backend: Backend) -> dict[str, Plan]:
         ManifestError: A spec or metadata that is not plain JSON.
         IdError: A component's name cannot name a directory.
     """
-    components = dict(walk(snapshot))
-    for path, part in components.items():
+    found = list(walk(snapshot))
+    for path, part in found:
         _require_names(part, path or "the root")
+    # Not before: a component without a name has the path of the one around it.
+    components = dict(found)
     parts = {path: _parts(part, path) for path, part in components.items()}
     ties = ties_of({path: each.arrays for path, each in parts.items()})
     return {path: _plan(part, path, parts[path], ties, backend) for path, part in components.items()}
@@ -69,13 +72,13 @@ def _parts(part: Snapshot, path: str) -> Parts:
     except UnsupportedStateError as error:
         raise UnsupportedStateError(f"the state of {where} cannot be read back", found=str(error)) from error
     for key, array in parts.arrays.items():
-        if type(array) is not np.ndarray and not _is_plain(array):
+        if type(array) is not ndarray and not _is_plain(array):
             raise not_read(below(path, key)) if isinstance(array, ArrayInfo) else _no_array(below(path, key), array)
     return parts
 
 
 def _is_plain(array: object) -> bool:
-    return isinstance(array, np.ndarray) and not isinstance(array, np.ma.MaskedArray)
+    return isinstance(array, ndarray) and not isinstance(array, np.ma.MaskedArray)
 
 
 def _require_names(part: Snapshot, where: str) -> None:

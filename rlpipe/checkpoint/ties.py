@@ -9,8 +9,8 @@ from typing import Any, Literal, TypeAlias
 from rlpipe.checkpoint.array_info import ArrayInfo
 from rlpipe.checkpoint.component import Component
 from rlpipe.checkpoint.manifest import Manifest, TieMember
-from rlpipe.errors import IntegrityError, TieError, listed
-from rlpipe.snapshot.selection import Selection
+from rlpipe.errors import IntegrityError, listed
+from rlpipe.snapshot.selection import Selection, torn_apart
 from rlpipe.snapshot.snapshot import Snapshot, below, entry_of, tied, walk
 from rlpipe.snapshot.state import arrays
 
@@ -145,12 +145,7 @@ def refuse_ties_to_unread(root: Component, selection: Selection) -> None:
             if inside and outside:
                 torn.append(f"{listed(inside)} with {listed(outside)}")
     if torn:
-        raise TieError(
-            "the selection takes only a part of arrays that are tied",
-            expected="all names of a tied array, or none",
-            found="; ".join(torn),
-            fix="select the partners too, or let go of them: select.ties=untie",
-        )
+        raise torn_apart(torn)
 
 
 def _takes(selection: Selection, opened: Mapping[str, Component], path: str, key: str) -> bool:

@@ -126,7 +126,7 @@ def _verify(path: Place, directory: Place, sha256: str | None) -> VerifyReport:
 def _parts(directory: str, path: str, expected: str, data: bytes | None = None) -> Iterator[Component | Finding]:
     """A component and those inside, or what is wrong with its manifest; a damaged one stops nothing but itself."""
     try:
-        if data is None:
+        if path and data is None:
             require_present(directory, path)
         found = Component(path, directory, *open_manifest(directory, data))
         if expected:
@@ -185,4 +185,7 @@ def _other(directory: Place, expected: str) -> str:
 
 
 def _line(error: CheckpointError) -> str:
-    return "; ".join(line.strip() for line in str(error).splitlines() if not line.startswith("  fix"))
+    """The error on one line; what to do about it only where that is not what helps against all damage."""
+    parts = (("expected", error.expected), ("found", error.found), ("fix", error.fix))
+    told = (f"{name}: {text}" for name, text in parts if text and text != error.usual_fix)
+    return " ".join("; ".join([error.subject, *told]).split("\n"))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import compress
 from typing import Any, Literal, Self, TypeAlias, TypeVar
 
-import numpy as np
+from numpy import ndarray  # asking the module for it takes as long as all the rest of a step of the loops here
 
 from rlpipe.errors import SelectionError, StateMismatchError
 from rlpipe.snapshot.spec import Json, Spec
@@ -104,7 +104,7 @@ def tied(named: Mapping[Key, Any]) -> tuple[tuple[Key, ...], ...]:
     Arrays that all have memory of their own are one only where they are one object.
     """
     # Asking numpy for an address takes ten times as long as either look.
-    look = id if all(type(each) is np.ndarray and each.base is None for each in named.values()) else _first_number
+    look = id if all(type(each) is ndarray and each.base is None for each in named.values()) else _first_number
     looks = list(map(look, named.values()))
     times = Counter(looks)
     groups: dict[Any, list[Key]] = {}
@@ -115,7 +115,7 @@ def tied(named: Mapping[Key, Any]) -> tuple[tuple[Key, ...], ...]:
 
 def _first_number(array: Any) -> Any:
     """A value that is equal for arrays that are one, and for some others."""
-    if not isinstance(array, np.ndarray) or not array.size:
+    if not isinstance(array, ndarray) or not array.size:
         return id(array)
     number = array.item(0)
     return number if number == number else "nan"  # noqa: PLR0124  a nan is not equal to itself
@@ -123,7 +123,7 @@ def _first_number(array: Any) -> Any:
 
 def _memory(array: Any) -> Any:
     """A value that is equal for arrays that are one; unique for empty ones."""
-    if not isinstance(array, np.ndarray):
+    if not isinstance(array, ndarray):
         return id(array)
     if not array.size:
         return object()
