@@ -8,12 +8,13 @@ from typing import Any
 
 from rlpipe.algorithms.algorithm_reader import COUNTERS, EVALUATION, LEARNER, MAPPING, RUNNER, RUNNERS
 from rlpipe.algorithms.collected import Samples, counted
+from rlpipe.algorithms.critic_memory import CriticMemory
 from rlpipe.algorithms.env_runner import Episode
 from rlpipe.algorithms.learner import Learner
 from rlpipe.algorithms.policy_mapping import Given, PolicyMapping
 from rlpipe.algorithms.runner_group import RunnerGroup
 from rlpipe.algorithms.training_spec import TrainingSpec
-from rlpipe.algorithms.weights import Transfer, reduced, weights_of
+from rlpipe.algorithms.weights import Transfer, reduced, together, weights_of
 from rlpipe.checkpoint.following import everything_in, follow
 from rlpipe.checkpoint.restorable import Restorable
 from rlpipe.checkpoint.restore import RestoreReport
@@ -51,6 +52,7 @@ class Parts:
         self.policies, self.learner, self.runners, self.evaluation = policies, learner, runners, evaluation
         self.mapping: PolicyMapping | None = None
         self.counters = dict.fromkeys(COUNTERS, 0)
+        self._critics = CriticMemory()
         self._require_same_policies()
         self._follow()
 
@@ -60,7 +62,13 @@ class Parts:
         return [group for group in (self.runners, self.evaluation) if group is not None]
 
     def components(self) -> list[tuple[str, Restorable]]:
-        """Name and object of each; of runners the first."""
+        """Name and object of each; of runners the first.
+
+        Raises:
+            SpecError: The learner trains other policies than there are; somebody changed the container alone.
+            SelectionError: A policy that a runner lacks, or has alone.
+        """
+        self._require_same_policies()
         groups = ((RUNNER, self.runners), (EVALUATION, self.evaluation))
         found: list[tuple[str, Any]] = [(CONTAINER, self.policies), (LEARNER, self.learner)]
         found += [(name, None if group is None else group.first) for name, group in groups]
@@ -96,7 +104,7 @@ class Parts:
             SpecError: There is no runner.
         """
         runners = required(self.runners, "env_runner")
-        found: Samples = runners.sample(n)
+        found = self._critics.completed(runners.sample(n), self.policies)
         for name, count in counted(found).items():
             self.counters[name] += count
         runners.share_statistics(self.policies)
@@ -110,9 +118,13 @@ class Parts:
         Raises:
             SpecError: There is no learner.
         """
-        losses: dict[str, float] = required(self.learner, "learner").update(batches)
+        learner = required(self.learner, "learner")
+        try:
+            losses: dict[str, float] = learner.update(batches)
+        finally:
+            # Some may have made their step before another one failed.
+            self.sync(together(self.policies, batches))
         self.counters["updates"] += 1
-        self.sync(losses)
         return losses
 
     def evaluate(self, n: int, *, policy_id: str | None, max_steps: int | None) -> list[Episode]:
@@ -214,7 +226,7 @@ class Parts:
                 f"the learner trains other policies under {listed(strange)}",
                 expected="the very policies of the algorithm",
                 found="others of these ids, or none",
-                fix="make the learner of the same policies",
+                fix="make the learner of the same policies; the algorithm itself adds and removes them",
             )
         for group in self.groups:
             for name in group.first.policies.keys() ^ policies.keys():

@@ -77,6 +77,19 @@ def _bytes(snapshot: Snapshot) -> int:
     return sum({id(array): array.nbytes for array in arrays(snapshot.state).values()}.values())
 
 
+def together(policies: MultiRLModule, ids: Collection[str]) -> list[str]:
+    """Those of the ids that there are, and of policies that share a tensor with one of them."""
+    tensors = {name: _places(policy) for name, policy in policies.items()}
+    changed = set().union(*(tensors[name] for name in ids if name in tensors))
+    return [name for name in policies if name in ids or not changed.isdisjoint(tensors[name])]
+
+
+def _places(policy: Policy) -> set[int]:
+    module = policy.module
+    found = {tensor.untyped_storage().data_ptr() for tensor in (*module.parameters(), *module.buffers())}
+    return found - {0}
+
+
 def slim_copy(policy: Policy, *, trust: tuple[str, ...] = ()) -> Policy:
     """Another policy that has of this one what acts, on the same device; no random number is drawn for it."""
     place = place_of(policy.module)

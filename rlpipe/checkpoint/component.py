@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rlpipe.backends.remote import Url
-from rlpipe.checkpoint.directory import locate
 from rlpipe.checkpoint.format import ATTACHMENTS, MANIFEST_NAME, MAX_MANIFEST_SIZE
 from rlpipe.checkpoint.litter import is_litter
 from rlpipe.checkpoint.manifest import Manifest
@@ -69,7 +68,7 @@ def open_tree(path: Place, wanted: Callable[[str], bool] = lambda _: True) -> Co
     """The component at a path and the wanted ones below; no array file is opened.
 
     Args:
-        path: A checkpoint's directory, or that of any component in one.
+        path: The directory that holds a checkpoint, or any component in one (see `steadily`).
         wanted: Whether to go into the component at a path from there.
 
     Raises:
@@ -78,7 +77,7 @@ def open_tree(path: Place, wanted: Callable[[str], bool] = lambda _: True) -> Co
         FormatVersionError: It was written by a newer rlpipe.
         IntegrityError: A component is missing, or is not the one that its parent lists.
     """
-    return _open_tree(str(path if isinstance(path, Url) else locate(path)), "", wanted)
+    return _open_tree(str(path), "", wanted)
 
 
 def _open_tree(directory: str, path: str, wanted: Callable[[str], bool], data: bytes | None = None) -> Component:
@@ -94,14 +93,14 @@ def _open_children(
 ) -> dict[str, Component]:
     inside = {name: f"{path}/{name}" if path else name for name in sorted(names)}
     chosen = {name: place for name, place in inside.items() if wanted(place)}
-    fetched = _fetched(directory, chosen)
+    fetched = fetch_manifests(directory, chosen)
     return {
         name: _open_child(f"{directory}/{name}", place, names[name], wanted, fetched.get(name))
         for name, place in chosen.items()
     }
 
 
-def _fetched(directory: str, names: Collection[str]) -> Mapping[str, bytes]:
+def fetch_manifests(directory: str, names: Collection[str]) -> Mapping[str, bytes]:
     """The manifests of components in a store, asked for at once; one that is missing here is asked for alone."""
     if "://" not in directory or len(names) < 2:
         return {}
@@ -286,6 +285,19 @@ def _not_found(directory: Place) -> CheckpointNotFoundError:
     elif directory.exists():
         found, fix = "a file", "give the directory of the checkpoint"
     return CheckpointNotFoundError(subject, expected=f"a directory with {MANIFEST_NAME}", found=found, fix=fix)
+
+
+def lost_its_manifest(directory: Place) -> bool:
+    """Whether what lies there is a checkpoint but for its manifest; a folder of checkpoints, each a root, is none."""
+    inside: list[Place] = list(directory.iterdir())
+    return any(each.name.startswith("state.") for each in inside) or any(map(_is_part, inside))
+
+
+def _is_part(directory: Place) -> bool:
+    try:
+        return open_manifest(directory)[0].origin is None
+    except CheckpointError:
+        return False
 
 
 def is_half_written(directory: Place) -> bool:

@@ -61,8 +61,8 @@ class Description:
     @cached_property
     def _shared(self) -> dict[str, Any]:
         """The attributes of a manifest that cannot be changed, so that all can have the same."""
-        frames = None if self.children else frames_of(self.spec, self.plain, self.table, {}, {})
         names = ("plain", "table", "children", "ties", "attachments")
+        frames = frames_of(self.spec, self.plain, self.table, self.children)
         return {**{name: getattr(self, name) for name in names}, "version": VERSION, "frames": frames}
 
 
@@ -112,7 +112,7 @@ def _plain(value: Json, table: Table, strict: Strict) -> dict[str, Plain]:
         if table.roles[key] != plain[entry_of(key, plain)].role:
             strict.fail(f"file.arrays.{key}.role", "one role for each entry", found="another one than its list has")
     try:
-        if plain or table.form is None:
+        if plain or table.nesting is None:
             from_entries(plain | rest)
     except UnsupportedStateError as error:
         strict.fail("entries", "keys apart from each other", found=error.subject)

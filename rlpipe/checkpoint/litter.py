@@ -24,6 +24,7 @@ import os
 import secrets
 import shutil
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -42,6 +43,9 @@ ASIDE_PREFIX = ".rlpipe-aside-"
 
 QUIET_SECONDS = 24 * 60 * 60.0
 """So long must a stage that cannot be asked for its process have been left alone."""
+
+_PATIENCE = 5.0
+"""Seconds that one who replaces a checkpoint waits for the one before; that one only has to remove files by then."""
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _NO_LOCK = "unlocked"
@@ -70,8 +74,31 @@ def new_stage(parent: Path) -> Iterator[Path]:
         sweep(parent, now=os.stat(stage).st_mtime, spared=stage.name)  # noqa: PTH116  pathlib costs as much as the call
         yield stage
     finally:
-        if lock is not None:
-            os.close(lock)
+        _unlock(lock)
+
+
+@contextmanager
+def held(directory: Path) -> Iterator[None]:
+    """Keep other saves from replacing a checkpoint, and from sweeping it under its next name, while the block runs.
+
+    Its writer, or another one that replaces it, is waited for, but not for ever, and where directories cannot be locked
+    the block runs all the same: whoever replaces must look at what is there by itself. Readers take no lock.
+
+    Args:
+        directory: The checkpoint, which may be gone.
+    """
+    lock, last = None, time.monotonic() + _PATIENCE
+    while lock is None and time.monotonic() < last:
+        try:
+            lock = _lock(directory)
+        except BlockingIOError:
+            time.sleep(0.005)
+        except OSError:
+            break
+    try:
+        yield
+    finally:
+        _unlock(lock)
 
 
 def sweep(parent: Path, *, now: float, spared: str = "") -> None:
@@ -118,7 +145,7 @@ def _make_stage(parent: Path) -> tuple[Path, int | None]:
             continue
         if _is_at(stage, lock):
             return stage, lock
-        os.close(lock)
+        _unlock(lock)
 
 
 def _sweep_one(path: Path, now: float) -> None:
@@ -133,8 +160,7 @@ def _sweep_one(path: Path, now: float) -> None:
     except OSError:
         return
     finally:
-        if lock is not None:
-            os.close(lock)
+        _unlock(lock)
 
 
 def _take_from_the_dead(stage: Path, now: float) -> int | None:
@@ -172,6 +198,15 @@ def _lock(directory: Path) -> int:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def _unlock(lock: int | None) -> None:
+    if lock is None:
+        return
+    if sys.platform != "win32":
+        # Closing alone would leave it locked for a fork that this process had meanwhile.
+        fcntl.flock(lock, fcntl.LOCK_UN)
+    os.close(lock)
 
 
 def _is_at(path: Path, descriptor: int) -> bool:

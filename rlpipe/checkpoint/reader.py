@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 from rlpipe.backends.extents import read_all_arrays
-from rlpipe.backends.remote import Url
+from rlpipe.backends.remote import Url, in_store
 from rlpipe.checkpoint.attachments import require_sound
 from rlpipe.checkpoint.component import Component, open_manifest, open_tree
 from rlpipe.checkpoint.directory import locate
@@ -71,11 +71,14 @@ def read_checkpoint(path: str | os.PathLike[str], selection: Selection = _ALL, *
 def _read(path: Place, selection: Selection, arrays: When) -> Snapshot:
     if isinstance(path, Url) and arrays == "later":
         arrays = "verify"  # Looking at the bytes first and reading them then would be two downloads.
-    root = open_tree(path, selection.passes_through)
     if selection == _ALL and arrays == "verify":
-        found = {each.path: _read_component(each) for each in root.walk()}
+        root = open_tree(path)
+        parts = list(root.walk())
+        read = in_store(_read_component, parts) if isinstance(path, Url) else map(_read_component, parts)
+        found = {each.path: arrays for each, arrays in zip(parts, read, strict=True)}
         share(root, found)
         return _snapshot(root, found)
+    root = open_tree(path, selection.passes_through)
     _require_components(root, selection)
     infos = shared_infos(root, "described" if arrays == "none" else "placed")
     if selection.ties == "keep":

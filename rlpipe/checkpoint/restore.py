@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from rlpipe.checkpoint.classes import resolve_class
-from rlpipe.checkpoint.filling import Age, filling
+from rlpipe.checkpoint.filling import Age, OpenFiles, filling
 from rlpipe.checkpoint.fit import lacking_ties, require_fit, require_read, require_same_ties, ties_text
 from rlpipe.checkpoint.following import tell
+from rlpipe.checkpoint.replacing import one_each, replace_states
 from rlpipe.checkpoint.restorable import Restorable
 from rlpipe.checkpoint.ties import tree_ties
-from rlpipe.errors import SpecError, TieError, listed
+from rlpipe.errors import SpecError, TieError, UnsupportedStateError, listed
+from rlpipe.snapshot.numberless import any_numberless, is_numberless
 from rlpipe.snapshot.selection import Selection, select
 from rlpipe.snapshot.snapshot import Snapshot, below, component, walk
-from rlpipe.snapshot.state import Array, State, canonical, entries, from_entries, map_arrays
+from rlpipe.snapshot.state import Array, State, arrays, canonical, entries, from_entries, map_arrays
 
 _ALL = Selection()
 
@@ -40,10 +43,30 @@ def snapshot_of(obj: Restorable) -> Snapshot:
     be kept. `get_state()` copies.
 
     Raises:
-        UnsupportedStateError: A state holds what no checkpoint can hold.
+        UnsupportedStateError: A state holds what no checkpoint can hold, or the object is on the device "meta" and has
+            learnt nothing.
         StateMismatchError: Roles do not cover a state.
     """
-    return _snapshot_of(obj, "")
+    snapshot = _snapshot_of(obj, "")
+    if any_numberless():
+        _require_numbers(snapshot)
+    return snapshot
+
+
+def _require_numbers(snapshot: Snapshot) -> None:
+    lacking = [
+        below(path, key)
+        for path, part in walk(snapshot)
+        for key, array in arrays(part.state).items()
+        if is_numberless(array)
+    ]
+    if lacking:
+        raise UnsupportedStateError(
+            "there are no numbers to save, to give or to replace",
+            expected="arrays in memory",
+            found=f'on the device "meta": {listed(lacking)}',
+            fix="build it on another device, such as cpu, and restore a checkpoint into that",
+        )
 
 
 def _snapshot_of(obj: Restorable, path: str) -> Snapshot:
@@ -90,7 +113,7 @@ def restore_into(obj: Restorable, snapshot: Snapshot, selection: Selection = _AL
 
 
 def put(obj: Restorable, live: Snapshot, expected: Snapshot, patch: Snapshot, *, age: Age = "live") -> RestoreReport:
-    """Put a patch into an object, after checking that it is exactly what is expected.
+    """Put a patch into an object, after checking that it is exactly what is expected. All of it, or nothing.
 
     Args:
         obj: The object.
@@ -102,20 +125,33 @@ def put(obj: Restorable, live: Snapshot, expected: Snapshot, patch: Snapshot, *,
     Raises:
         SpecError: A component computes something else.
         StateMismatchError: Missing, unexpected and mismatched entries, all of them.
+        TieError: Two states for one component that stands in two places.
         IntegrityError: Arrays that were to be read later are not the ones that were saved.
     """
     require_fit(expected, patch)
     require_read(patch)
     before = dict(walk(live))
-    pending = [
-        filling(object_at(obj, path), _filled_up(before[path], part), age) for path, part in walk(patch) if part.roles
-    ]
-    for each in pending:
-        each.target.check_own_state(each.state)
-    for target, state in [(each.target, each.filled()) for each in pending]:
-        target.set_own_state(state)
-    _set_metadata(obj, patch)
-    tell(each.target for each in pending)
+    parts = {path: part for path, part in walk(patch) if part.roles}
+
+    def finish(given: Snapshot) -> None:
+        _set_metadata(obj, given)
+        tell(each.target for each in everyone)
+
+    with OpenFiles() as files:
+        everyone = [
+            filling(object_at(obj, path), _filled_up(before[path], part), age, files) for path, part in parts.items()
+        ]
+        pending = one_each(everyone, list(parts))
+        for each in pending:
+            each.target.check_own_state(each.state)
+        if age == "new":
+            chosen = {id(each) for each in pending}
+            for each, state in [(each, each.filled()) for each in everyone]:
+                if id(each) in chosen:
+                    each.target.set_own_state(state)
+            finish(patch)
+        else:
+            replace_states(pending, partial(finish, patch), partial(finish, live))
     restored = {below(path, key) for path, part in walk(patch) for key in part.roles}
     everything = {below(path, key) for path, part in walk(live) for key in part.roles}
     return RestoreReport(tuple(sorted(restored)), tuple(sorted(everything - restored)))
@@ -165,7 +201,7 @@ def build(snapshot: Snapshot, *, device: str = "cpu", trust: tuple[str, ...] = (
         DeviceError: This machine lacks the device.
     """
     obj = _construct(snapshot, "", device, trust)
-    live = snapshot_of(obj)
+    live = _snapshot_of(obj, "")
     require_fit(live, snapshot)
     if device == "meta":
         _set_metadata(obj, snapshot)

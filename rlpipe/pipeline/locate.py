@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -179,7 +180,8 @@ def recognise(path: Path) -> str:
     """
     if not path.exists():
         raise nothing_there(path)
-    if path.is_dir() and (path / MANIFEST_NAME).is_file():
+    # Something else than a file under that name is damage, which whoever reads it tells.
+    if path.is_dir() and os.path.lexists(path / MANIFEST_NAME):
         return CHECKPOINT
     if is_artifact(path) or next(artifact_folders(path), None) is not None:
         return ARTIFACT

@@ -15,7 +15,7 @@ from math import isfinite
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
+from numpy import ndarray  # asking the module for it takes as long as all the rest of a step of the loops here
 
 from rlpipe.errors import ManifestError, UnsupportedStateError
 from rlpipe.snapshot.state import State, escape, from_entries, unescape
@@ -49,7 +49,13 @@ def take_apart(state: State) -> Parts:
     """
     parts = Parts({}, {})
     _take_dict(state, "", parts, 1)
-    return Parts(dict(sorted(parts.arrays.items())), dict(sorted(parts.plain.items())))
+    return Parts(_by_key(parts.arrays), _by_key(parts.plain))
+
+
+def _by_key(found: dict[str, Any]) -> dict[str, Any]:
+    keys = list(found)
+    ordered = sorted(keys)
+    return found if ordered == keys else {key: found[key] for key in ordered}
 
 
 def _take_dict(node: State, prefix: str, parts: Parts, depth: int) -> None:
@@ -57,7 +63,7 @@ def _take_dict(node: State, prefix: str, parts: Parts, depth: int) -> None:
         raise _too_deep(prefix.removesuffix("/"))
     for name, value in node.items():
         kind = type(value)
-        if kind is np.ndarray:
+        if kind is ndarray:
             parts.arrays[prefix + escape(name)] = value
         elif kind is dict and value:
             _take_dict(value, f"{prefix}{escape(name)}/", parts, depth + 1)

@@ -7,12 +7,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from rlpipe.checkpoint import swap, writer
 from rlpipe.checkpoint.choose import at_step, best, damage_of, latest, made_at, survey
 from rlpipe.checkpoint.writer import write_checkpoint
-from rlpipe.errors import CheckpointNotFoundError, UnsupportedStateError
+from rlpipe.errors import CheckpointNotFoundError, ConfigError, UnsupportedStateError
 from tests.checkpoint.components import policy, tree
 
 
@@ -123,10 +124,28 @@ def test_a_step_of_another_kind_is_none(tmp_path: Path, value: Any) -> None:
     assert (found.step, found.score, found.run) == (None, None, "")
 
 
-@pytest.mark.parametrize("where", [{"step": -1}, {"step": True}, {"step": 1.0}, {"step": 1, "score": float("nan")}])
+@pytest.mark.parametrize(
+    "where",
+    [
+        *({"step": step} for step in (-1, True, 1.0)),
+        *({"step": 1, "score": score} for score in (float("nan"), float("-inf"), "1", b"1", 10**400, [1], 1j)),
+    ],
+)
 def test_what_cannot_be_ranked_is_refused(where: Any) -> None:
     with pytest.raises(UnsupportedStateError):
         made_at(**where)
+
+
+def test_numbers_of_other_libraries_are_scores() -> None:
+    assert made_at(step=1, score=np.float32(1.5)) == made_at(step=1, score=np.array(1.5)) == {"step": 1, "score": 1.5}  # type: ignore[arg-type]
+
+
+def test_questions_without_sense_are_refused(models: Path) -> None:
+    with pytest.raises(ConfigError, match="no goal"):
+        best(models, goal="largest")  # type: ignore[arg-type]
+    for step in ("1", None, -1, 1.5):
+        with pytest.raises(UnsupportedStateError, match="no step"):
+            at_step(models, step)  # type: ignore[arg-type]
 
 
 def test_nothing_to_choose(tmp_path: Path) -> None:

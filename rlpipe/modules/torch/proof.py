@@ -140,7 +140,7 @@ def stray_tensors(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     """Tensors that a module holds outside its state dict, each with its dotted name."""
     saved = {id(value) for value in module.state_dict(keep_vars=True).values()}
     for path, part in module.named_modules():
-        held = {name: value for name, value in vars(part).items() if name not in _OF_TORCH} | part._buffers
+        held = {name: value for name, value in vars(part).items() if name not in _OF_TORCH} | dict(part._buffers)
         for name, value in held.items():
             dotted = clean(f"{path}.{name}" if path else name)
             yield from ((place, tensor) for place, tensor in _tensors(dotted, value) if id(tensor) not in saved)

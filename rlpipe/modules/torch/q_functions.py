@@ -12,7 +12,7 @@ from torch import nn
 
 from rlpipe.errors import SpecError
 from rlpipe.modules.fields import read_fields
-from rlpipe.modules.torch.encoders import LSTM, MLP, Chain, EncoderConfig, Inputs, activation, read_encoder
+from rlpipe.modules.torch.encoders import LSTM, MLP, AnyEncoder, Chain, EncoderConfig, Inputs, activation, read_encoder
 from rlpipe.modules.torch.feedforward import one_shape
 
 
@@ -101,7 +101,7 @@ class FusedEncoder(nn.Module):
         self.layers = nn.ModuleList(map(nn.Linear, inputs, config.fusion.hidden))
         self.act = activation(config.fusion.activation)
         self.after = config.after.build((config.fusion.hidden[-1],)) if config.after is not None else None
-        self.out_features = (self.after or self.layers[-1]).out_features
+        self.out_features = config.fusion.hidden[-1] if self.after is None else self.after.out_features
 
     def forward(self, obs: Any, actions: torch.Tensor) -> torch.Tensor:
         """Observations (B, ...) and actions (B, n) to features (B, out_features)."""
@@ -124,15 +124,15 @@ class QFunction(nn.Module):
     def __init__(self, config: CriticConfig, shape: Inputs, n_actions: int) -> None:
         super().__init__()
         self.is_joint = isinstance(config.links[0] if isinstance(config, Chain) else config, MLP)
-        self.encoder: nn.Module
+        self.encoder: FusedEncoder | AnyEncoder
         if isinstance(config, Fused):
             self.encoder = FusedEncoder(config, shape, n_actions)
-            width = self.encoder.out_features
+        elif self.is_joint:
+            self.encoder = config.build((prod(one_shape(shape, where=config.type)) + n_actions,))
         else:
-            joint = (prod(one_shape(shape, where=config.type)) + n_actions,) if self.is_joint else shape
-            self.encoder = encoder = config.build(joint)
-            width = encoder.out_features + (0 if self.is_joint else n_actions)
-        self.q = nn.Linear(width, 1)
+            self.encoder = config.build(shape)
+        is_whole = self.is_joint or isinstance(config, Fused)
+        self.q = nn.Linear(self.encoder.out_features + (0 if is_whole else n_actions), 1)
 
     def forward(self, obs: Any, actions: torch.Tensor) -> torch.Tensor:
         """Observations (B, ...) and actions (B, n) to values (B,)."""

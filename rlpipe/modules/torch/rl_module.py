@@ -142,6 +142,20 @@ class RLModule(nn.Module, InferenceCheckpointable):
         """
         return {}
 
+    def get_initial_train_state(self) -> dict[str, Any]:
+        """What `forward_train` remembers beside `get_initial_state`, such as a critic's own memory; {} for nothing.
+
+        Like that one; it is among `state_in` and `state_out` of `forward_train` alone.
+        """
+        return {}
+
+    def takes_sequences(self) -> bool:
+        """Whether `forward_train` is given sequences (B, T, ...), with `episode_start` and `state_in`.
+
+        It is asked of modules that only act, too. Without another definition those do that remember something.
+        """
+        return bool(self.get_initial_state())
+
     def output_kind(self) -> str:
         """What inference puts out: logits, mean, squashed (a mean before tanh), q or action.
 

@@ -23,7 +23,10 @@ def test_every_layer_that_fuses_sees_what_the_first_saw() -> None:
         "q.weight": (1, 3),
     }
     obs, actions = torch.randn(8, 7), torch.randn(8, 2)
-    layer = lambda name, x: x @ state[f"{name}.weight"].T + state[f"{name}.bias"]  # noqa: E731 - it is the formula
+
+    def layer(name: str, x: torch.Tensor) -> torch.Tensor:
+        return x @ state[f"{name}.weight"].T + state[f"{name}.bias"]
+
     both = torch.cat(
         [torch.tanh(layer("encoder.actions.0", actions)), torch.tanh(layer("encoder.observation.0", obs))], dim=1
     )

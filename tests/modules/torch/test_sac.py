@@ -6,6 +6,7 @@ import torch
 
 from rlpipe.errors import SpecError
 from rlpipe.modules.rl_module import RLModuleSpec
+from rlpipe.modules.torch.heads import GaussianHead
 from rlpipe.modules.torch.sac import SACModule
 from rlpipe.snapshot.spaces import Box, Discrete, MultiDiscrete
 from rlpipe.snapshot.state import arrays
@@ -73,6 +74,7 @@ def test_the_mean_is_clipped_before_tanh() -> None:
     built = module(mean_clip=0.5)
     obs = 1e3 * torch.randn(50, 5)
     found = built.forward_inference({"obs": obs})["mean"]
+    assert isinstance(built.pi, GaussianHead)
     raw = built.pi.mean(built.pi_encoder(obs))
     assert raw.abs().max() > 1
     assert torch.equal(found, raw.clamp(-0.5, 0.5))
@@ -111,7 +113,7 @@ def test_over_choices_a_recurrent_actor_trains_on_sequences() -> None:
 
 def test_several_choices_are_refused() -> None:
     with pytest.raises(SpecError, match="real numbers, or one choice"):
-        RLModuleSpec(SACModule, ROW, MultiDiscrete([2, 3])).build()
+        RLModuleSpec(SACModule, ROW, MultiDiscrete(np.array([2, 3]))).build()
 
 
 @pytest.mark.parametrize("bound", [0, -1.0, float("inf"), "2", True])

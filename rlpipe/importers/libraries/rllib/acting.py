@@ -17,8 +17,9 @@ from rlpipe.policies.part_stages import Parts
 from rlpipe.policies.stages import Clip, Stage, Tanh
 from rlpipe.snapshot.spaces import Box, Dict, Discrete, MultiDiscrete, Space, Tuple, flat_items
 
-Bounds: TypeAlias = Literal["normalize", "clip", "none"]
-"""What brings actions to the bounds of the space: actions of -1..1 are spread over them, cut at them, or left alone."""
+Bounds: TypeAlias = Literal["normalize", "squash", "clip", "none"]
+"""What brings actions to the bounds of the space: actions of -1..1 are spread over them, with a tanh before that or
+without; or they are cut at them, or left alone."""
 
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
@@ -61,14 +62,17 @@ def leaves_of(space: Space) -> list[Space]:
 def action_stages(space: Space, output: OutputKind, bounds: Bounds) -> tuple[Stage, ...]:
     """The stages from what a module puts out to an action.
 
-    A Gaussian's mean is what RLlib acts with where it does not explore, SAC's too: the tanh of its samples is left out
-    (TorchSquashedGaussian.to_deterministic() in ray/rllib/core/distribution/torch/torch_distribution.py; reported to
-    ray as its issue 51544, and so in every version up to 2.60).
+    A Gaussian's mean is what RLlib acts with where it does not explore. On the new stack SAC's too: the tanh of its
+    samples is left out (TorchSquashedGaussian.to_deterministic() in
+    ray/rllib/core/distribution/torch/torch_distribution.py; reported to ray as its issue 51544, and so in every version
+    up to 2.60). On the old one it is not.
     """
     if isinstance(space, (Dict, Tuple)):
         return (_parts(space, bounds),)
     if not isinstance(space, Box):
         return default_action_stages(space, output)
+    if bounds == "squash":
+        return default_action_stages(space, "squashed")
     if bounds == "normalize" and np.isfinite(space.low).all() and np.isfinite(space.high).all():
         return _without(default_action_stages(space, "squashed"), Tanh)
     stages = default_action_stages(space, "mean")

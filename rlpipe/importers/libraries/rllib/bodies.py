@@ -1,7 +1,7 @@
 """RLlib's encoders: linear layers or convolutions, with a recurrent network behind them or not, as rlpipe's encoders.
 
 Sources: TorchMLPEncoder, TorchCNNEncoder, TorchLSTMEncoder and TorchGRUEncoder in
-ray/rllib/core/models/torch/encoder.py; same_padding() in ray/rllib/models/torch/misc.py.
+ray/rllib/core/models/torch/encoder.py.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from rlpipe.importers.libraries.rllib.settings import Filter, Margins, Shape, place_of
-from rlpipe.importers.libraries.rllib.weights import Entries, Layer, Stack, Tensors
+from rlpipe.importers.libraries.rllib.filters import filter_places
+from rlpipe.importers.libraries.rllib.images import Images, channels_last, convolutions
+from rlpipe.importers.libraries.rllib.settings import LINEAR, Shape, place_of
+from rlpipe.importers.libraries.rllib.weights import Entries, Stack, Tensors
 from rlpipe.snapshot.state import Array
 
 _NONE = Stack(())
@@ -37,42 +39,6 @@ class Dense:
     def entries(self, key: str) -> Entries:
         """The weights under a key."""
         return self.stack.entries(key)
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Images:
-    """Convolutions with an activation behind each.
-
-    Attributes:
-        stack: The layers; weights are (outputs, inputs, size, size).
-        strides: Of each layer.
-        padding: Zeros around what each layer sees.
-        activation: Behind each of them.
-        made: Channels, height and width of what comes out.
-    """
-
-    stack: Stack
-    strides: tuple[int, ...]
-    padding: tuple[Margins, ...]
-    activation: str
-    made: tuple[int, int, int]
-
-    def config(self) -> dict[str, Any]:
-        """As rlpipe's encoders are described."""
-        layers = zip(self.stack.layers, self.strides, strict=True)
-        filters = [[len(bias), weight.shape[2], stride] for (weight, bias), stride in layers]
-        padding = {"padding": [list(margins) for margins in self.padding]} if any(map(any, self.padding)) else {}
-        return {"type": "cnn", "filters": filters, "hidden": [], "activation": self.activation, **padding}
-
-    def entries(self, key: str) -> Entries:
-        """The weights under a key."""
-        return self.stack.entries(key)
-
-    @property
-    def order(self) -> Array:
-        """Where each of the features lies in RLlib's, which has the channels last."""
-        channels, height, width = self.made
-        return np.arange(prod(self.made)).reshape(height, width, channels).transpose(2, 0, 1).reshape(-1)
 
 
 Front: TypeAlias = Dense | Images
@@ -231,51 +197,9 @@ def _width(part: Front) -> int:
 
 
 def _front(tensors: Tensors, prefix: str, shape: Shape) -> Front:
-    if tensors.has(f"{prefix}.net.0.cnn"):
-        return convolutions(tensors, f"{prefix}.net.0.cnn", shape)
+    images = f"{prefix}.net.0.cnn"
+    if tensors.has(images):
+        places = filter_places(shape.filters, has_activations=shape.image_activation != LINEAR)
+        return channels_last(convolutions(tensors, tensors.layers_below(images, places), shape))
     place = place_of(shape.activation)
     return Dense(tensors.stack(f"{prefix}.net.mlp", inputs=shape.features, place=place), shape.activation)
-
-
-def convolutions(tensors: Tensors, prefix: str, shape: Shape) -> Images:
-    """Take the convolutions below a prefix.
-
-    Raises:
-        ForeignFormatError: They are not as the settings say, or the observations are no images.
-    """
-    if shape.image is None:
-        raise tensors.misfit(prefix, "observations that are images", f"{shape.features} numbers")
-    made, layers = shape.image, list[Layer]()
-    padding: list[Margins] = []
-    names = tensors.layers_below(prefix, shape.filter_places())
-    for name, one in zip(names, shape.filters, strict=True):
-        weight, bias = tensors.convolution(name, channels=made[0])
-        padding.append(_margins(one, weight.shape[2], made[1:]))
-        made = _after(made, one, weight, padding[-1])
-        layers.append((weight, bias))
-    return Images(
-        stack=Stack(tuple(layers)),
-        strides=tuple(one.stride for one in shape.filters),
-        padding=tuple(padding),
-        activation=shape.image_activation,
-        made=made,
-    )
-
-
-def _margins(one: Filter, size: int, sides: tuple[int, int]) -> Margins:
-    """Zeros at the left, right, top and bottom that keep an image's size but for the stride; below 0 they cut."""
-    if not one.is_padded:
-        return (0, 0, 0, 0)
-    top, left = ((-(-side // one.stride) - 1) * one.stride + size - side for side in sides)
-    return (left // 2, left - left // 2, top // 2, top - top // 2)
-
-
-def _after(made: tuple[int, int, int], one: Filter, weight: Array, margins: Margins) -> tuple[int, int, int]:
-    left, right, top, bottom = margins
-    _, height, width = made
-    size = weight.shape[2]
-    return (
-        len(weight),
-        (height + top + bottom - size) // one.stride + 1,
-        (width + left + right - size) // one.stride + 1,
-    )

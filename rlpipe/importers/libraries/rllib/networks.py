@@ -1,7 +1,7 @@
-"""RLlib's default networks but SAC's as the state of rlpipe's module families.
+"""RLlib's default networks of actors and their critics as the state of rlpipe's PPO.
 
 Sources: ray/rllib/core/models (catalog.py, torch/encoder.py, torch/heads.py), ray/rllib/algorithms/ppo/ppo_catalog.py,
-dqn/torch/default_dqn_torch_rl_module.py, bc/torch/default_bc_torch_rl_module.py.
+bc/torch/default_bc_torch_rl_module.py.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from rlpipe.policies.default_stages import OutputKind
 BOUND = "a bound on the spread of actions in training; it does not change what the policy does"
 _NOT_WHOLE = "only training needs it, and the critic is not whole"
 _OLD = "APPO's copy of the policy as it was before its last updates; only training needs it"
-_NO_MATTER = "RLlib adds one value to all atoms of a distribution, which leaves it as it is"
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -96,58 +95,6 @@ def acting(
     )
 
 
-def q_network(tensors: Tensors, shape: Shape) -> Network:
-    """DQN: an encoder, a head of Q values or of advantages with one of values beside it, and their targets."""
-    tensors.skip_ending_in(CLIP_BUFFER, BOUND)
-    if shape.atoms is not None:
-        for name in ("vf", "_target_vf"):
-            tensors.skip(name, _NO_MATTER)
-    is_dueling = tensors.has("vf")
-    names = {"af": "af", "vf": "vf"} if is_dueling else {"af": "q"}
-    outputs = {"af": shape.outputs * (shape.atoms.count if shape.atoms else 1), "vf": 1}
-    body = read_body(tensors, "encoder", shape)
-    entries, hidden = body.entries("encoder"), dense(shape)
-    for name, key in names.items():
-        hidden, last = head(tensors, name, body, shape)
-        require_outputs(tensors, last, name, outputs[name])
-        entries |= value_head(hidden, last, key)
-    has_targets = tensors.has("_target_encoder")
-    if has_targets:
-        target = read_body(tensors, "_target_encoder", shape)
-        entries |= target.entries("target_encoder")
-        for name, key in names.items():
-            entries |= value_head(*head(tensors, f"_target_{name}", target, shape), f"target_{key}")
-    return deciding(body, hidden, entries, shape, is_dueling=is_dueling, has_targets=has_targets)
-
-
-def deciding(
-    body: Body, hidden: Dense, entries: Entries, shape: Shape, *, is_dueling: bool, has_targets: bool
-) -> Network:
-    """A Q network with these layers in its heads, as rlpipe's DQN."""
-    has_own = bool(hidden.stack.layers) and hidden.activation != body.config().get("activation")
-    return Network(
-        module="rlpipe.modules.torch.dqn.DQNModule",
-        model_config={
-            "encoder": body.config(),
-            "head_hidden": list(hidden.stack.widths),
-            "dueling": is_dueling,
-            "double": shape.double,
-            **({"head_activation": hidden.activation} if has_own else {}),
-            **({"atoms": shape.atoms.config()} if shape.atoms is not None else {}),
-        },
-        entries=entries,
-        training=("target_encoder/", "target_q/", "target_af/", "target_vf/"),
-        output="q",
-        inference_only=not has_targets,
-        memory=body.memory("encoder"),
-    )
-
-
-def dense(shape: Shape) -> Dense:
-    """No layers, with the activation of heads."""
-    return Dense(Stack(()), shape.head_activation)
-
-
 def head(tensors: Tensors, prefix: str, body: Body, shape: Shape) -> tuple[Dense, Layer]:
     """The hidden layers of a head behind an encoder, and its last one."""
     stack = body.layers_behind(tensors, f"{prefix}.net.mlp", place_of(shape.head_activation))
@@ -217,12 +164,6 @@ def _critic(tensors: Tensors, shape: Shape, body: Body, *, is_shared: bool) -> t
     require_outputs(tensors, last, "vf", 1)
     alone = dense_body(hidden.stack, hidden.activation, inputs=own.width)
     return (alone if is_shared else own.followed_by(hidden)), as_linear(last, "vf")
-
-
-def value_head(hidden: Dense, last: Layer, key: str) -> Entries:
-    """A head of values: one layer, or with hidden ones before it."""
-    layers = hidden.stack.layers
-    return Stack((*layers, last)).entries(key) if layers else as_linear(last, key)
 
 
 def require_outputs(tensors: Tensors, layer: Layer, name: str, outputs: int) -> None:

@@ -15,17 +15,18 @@ from rlpipe.importers.libraries.rllib.connectors import Connectors
 from rlpipe.importers.libraries.rllib.constructors import Constructor, plain_fields, read_constructor
 from rlpipe.importers.libraries.rllib.files import read_state, required_state
 from rlpipe.importers.libraries.rllib.folders import MODULE_STATE, version_of
-from rlpipe.importers.libraries.rllib.networks import Network, actor_critic, behaviour_cloning, q_network
+from rlpipe.importers.libraries.rllib.networks import Network, actor_critic, behaviour_cloning
 from rlpipe.importers.libraries.rllib.observing import observe, seen_by
 from rlpipe.importers.libraries.rllib.parts import Origin, Parts
 from rlpipe.importers.libraries.rllib.settings import Shape, shape_of
 from rlpipe.importers.libraries.rllib.soft_networks import soft_actor_critic
 from rlpipe.importers.libraries.rllib.training import Training
+from rlpipe.importers.libraries.rllib.value_networks import q_network, rainbow
 from rlpipe.importers.libraries.rllib.weights import Tensors
 from rlpipe.importers.restricted.values import Name, Record
 
 _ON_POLICY = ("DefaultPPOTorchRLModule", "PPOTorchRLModule", "DefaultAPPOTorchRLModule", "APPOTorchRLModule")
-_BY_VALUE = ("DefaultDQNTorchRLModule", "DQNTorchRLModule", "DQNRainbowTorchRLModule")
+_BY_VALUE = ("DefaultDQNTorchRLModule", "DQNTorchRLModule")
 _SOFT = (
     *("DefaultSACTorchRLModule", "SACTorchRLModule", "DefaultCQLTorchRLModule", "CQLTorchRLModule"),
     *("DefaultIQLTorchRLModule", "DefaultTQCTorchRLModule"),
@@ -35,6 +36,7 @@ _FAMILIES: Mapping[str, Callable[[Tensors, Shape], Network]] = MappingProxyType(
         **dict.fromkeys(_ON_POLICY, actor_critic),
         **dict.fromkeys(("DefaultBCTorchRLModule", "BCTorchRLModule"), behaviour_cloning),
         **dict.fromkeys(_BY_VALUE, q_network),
+        "DQNRainbowTorchRLModule": rainbow,
         **dict.fromkeys(_SOFT, soft_actor_critic),
     }
 )
@@ -94,8 +96,6 @@ def read_module(
 
 
 def _require_plain(tensors: Tensors, config: Mapping[str, Any]) -> None:
-    if tensors.has_ending("weight_sigma"):
-        raise tensors.not_supported("noisy networks")
     if any(config.get(name) is True for name in ("fcnet_use_layernorm", "head_fcnet_use_layernorm")):
         raise tensors.not_supported("layer normalisation")
 

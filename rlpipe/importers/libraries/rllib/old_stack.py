@@ -18,6 +18,7 @@ from rlpipe.importers.libraries.rllib.acting import Bounds, require_actions
 from rlpipe.importers.libraries.rllib.constructors import plain_fields
 from rlpipe.importers.libraries.rllib.files import read_state, required_state, state_file
 from rlpipe.importers.libraries.rllib.folders import ALGORITHM_STATE, POLICY_STATE, root_of, version_of
+from rlpipe.importers.libraries.rllib.networks import Network
 from rlpipe.importers.libraries.rllib.observing import Observing, flat_stages, module_stages, seen_by
 from rlpipe.importers.libraries.rllib.old_networks import network_of
 from rlpipe.importers.libraries.rllib.old_spaces import original_space, read_space
@@ -48,7 +49,7 @@ def read_old_policy(folder: Path, policy_id: str) -> ImportedFile:
     statistics = _statistics(state, config, folder, policy_id)
     observing = _observing(spec.get("observation_space"), statistics, policy_id)
     tensors = Tensors(plain_fields(state.get("weights")), subject=f"{policy_id} ({_class_name(spec)})")
-    network = network_of(tensors, plain_fields(config.get("model")), seen=seen_by(observing), space=action_space)
+    network = network_of(tensors, config, seen=seen_by(observing), space=action_space)
     steps = state.get("global_timestep")
     return Parts(
         origin=Origin(
@@ -60,7 +61,7 @@ def read_old_policy(folder: Path, policy_id: str) -> ImportedFile:
         ),
         observing=observing,
         action_space=action_space,
-        bounds=_bounds(config),
+        bounds=_bounds(config, network),
         network=network,
         tensors=tensors,
         skipped=tuple((name, _TRAINING) for name in sorted(map(str, state)) if name not in _TAKEN),
@@ -123,7 +124,7 @@ def _filters(state: Mapping[str, Any]) -> Iterator[Any]:
             yield piece[1]
 
 
-def _bounds(config: Mapping[str, Any]) -> Bounds:
+def _bounds(config: Mapping[str, Any], network: Network) -> Bounds:
     if config.get("normalize_actions", True) is True:
-        return "normalize"
+        return "squash" if network.output == "squashed" else "normalize"
     return "clip" if config.get("clip_actions") is True else "none"

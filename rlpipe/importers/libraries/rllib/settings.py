@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from rlpipe.errors import ForeignFormatError
 from rlpipe.importers.libraries.rllib.acting import leaves_of, outputs_of
+from rlpipe.importers.libraries.rllib.filters import Filter, filters_of
 from rlpipe.importers.restricted.values import Name
 from rlpipe.modules.activations import ACTIVATIONS
 from rlpipe.snapshot.spaces import Box, Space
@@ -22,28 +23,6 @@ _BY_RLLIB_NAME: Mapping[str, str] = MappingProxyType(
     {"linear": LINEAR, "none": LINEAR, "swish": "silu", "silu": "silu", "relu": "relu", "tanh": "tanh", "elu": "elu"}
 )
 """Names that get_activation_fn() in ray/rllib/models/utils.py knows beside those of torch.nn, in small letters."""
-
-
-_STRIDES: Mapping[tuple[int, int], tuple[int, ...]] = MappingProxyType(
-    {(96, 96): (4, 2, 2), (84, 84): (4, 2, 1), (64, 64): (2, 2, 2, 2), (42, 42): (2, 2, 1), (10, 10): (2, 2)}
-)
-"""Height and width -> strides of the filters that get_filter_config() in ray/rllib/models/utils.py gives images."""
-
-Margins: TypeAlias = tuple[int, int, int, int]
-"""Zeros at the left, right, top and bottom of an image."""
-
-
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """What the weights of a convolution do not say.
-
-    Attributes:
-        stride: In both directions.
-        is_padded: With zeros around the image, so that it keeps its size but for the stride.
-    """
-
-    stride: int
-    is_padded: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,16 +83,6 @@ class Shape:
     atoms: Atoms | None = None
     double: bool = True
 
-    def filter_places(self) -> list[str]:
-        """Where each filter lies in RLlib's nn.Sequential: padding and activations take places of their own."""
-        step = 0 if self.image_activation == LINEAR else 1
-        places, place = list[str](), 0
-        for one in self.filters:
-            place += one.is_padded
-            places.append(str(place))
-            place += 1 + step
-        return places
-
 
 def shape_of(config: Mapping[str, Any], *, seen: Box, space: Space, subject: str) -> Shape:
     """What the weights of a module do not say.
@@ -156,39 +125,6 @@ def _atoms(config: Mapping[str, Any]) -> Atoms | None:
         for value, default in ((low, -10.0), (high, 10.0))
     )
     return Atoms(count=int(count), low=least, high=most)
-
-
-def filters_of(given: Any, sides: tuple[int, ...], *, subject: str) -> tuple[Filter, ...]:
-    """What the settings say of filters; RLlib has some of its own for images of well known sizes.
-
-    Args:
-        given: `conv_filters` of a module: [outputs, size, stride] of each, or with "same" or "valid" behind that.
-        sides: Height and width of the image.
-        subject: How errors name the module.
-
-    Raises:
-        ForeignFormatError: They are of another form, or nothing is known of images of this size.
-    """
-    if not given and sides in _STRIDES:
-        return tuple(Filter(stride, is_padded=True) for stride in _STRIDES[sides])  # type: ignore[index]
-    try:
-        return tuple(map(_filter, given))
-    except (TypeError, ValueError):
-        raise ForeignFormatError(
-            f"conv_filters of {subject} cannot be imported",
-            expected="[outputs, size, stride] for each filter, with one stride for both directions",
-            found=repr(given)[:80],
-            fix="build an RLModule with the same network and load the weights into it",
-        ) from None
-
-
-def _filter(given: Any) -> Filter:
-    _, _, stride, *padding = given
-    strides = {stride} if isinstance(stride, (int, np.integer)) else set(stride)
-    (only,) = strides
-    if padding not in ([], ["same"], ["valid"]) or only < 1:
-        raise ValueError
-    return Filter(int(only), is_padded=padding != ["valid"])
 
 
 def activations_of(config: Mapping[str, Any], *, subject: str) -> tuple[str, str]:

@@ -18,7 +18,11 @@ from rlpipe.importers.libraries.rllib.settings import Shape, place_of
 from rlpipe.importers.libraries.rllib.weights import CLIP_BUFFER, Entries, Layer, Stack, Tensors, as_linear
 
 _NO_CRITIC = "only training needs it, and rlpipe's module of this kind has another form of it"
+_NO_TARGET = "only training needs it, and the targets that belong to it are not here"
 _CRITICS = ("qf", "qf_twin")
+_TARGETS = ("target_", "_target_")
+"""How the names of targets begin, now and in old versions."""
+
 _OTHERS = ("vf", "vf_encoder", "qf_encoders", "qf_heads", "target_qf_encoders", "target_qf_heads")
 """What IQL and TQC have: a value function, and critics that put out quantiles."""
 
@@ -31,40 +35,45 @@ def soft_actor_critic(tensors: Tensors, shape: Shape) -> Network:
         raise tensors.not_supported("a recurrent SAC")
     hidden, last = head(tensors, "pi", body, shape)
     pi, log_std = policy_head(tensors, last, shape)
-    if shape.continuous and log_std == "free":
-        pi |= as_linear((np.zeros_like(pi["pi/mean/weight"]), pi.pop("pi/log_std")), "pi/log_std")
     for name in _OTHERS:
         tensors.skip(name, _NO_CRITIC)
+    actor = soft_actor(body.followed_by(hidden), pi, log_std, shape)
     critics = [name for name in _CRITICS if tensors.has(f"{name}_encoder")]
-    entries = body.followed_by(hidden).entries("pi_encoder") | pi
-    config: dict[str, Any] = {}
+    prefix = next((one for one in _TARGETS if tensors.has(f"{one}{_CRITICS[0]}_encoder")), None)
+    if prefix is None:
+        for name in critics:
+            tensors.skip(name, _NO_TARGET)
+            tensors.skip(f"{name}_encoder", _NO_TARGET)
+        return actor
+    entries, config = dict(actor.entries), dict[str, Any]()
     for index, name in enumerate(critics):
-        for prefix, key in (("", "qf"), (_target_of(tensors, name), "target_qf")):
-            config, found = _critic(tensors, f"{prefix}{name}", f"{key}/{index}", shape)
+        for beginning, key in (("", "qf"), (prefix, "target_qf")):
+            config, found = _critic(tensors, f"{beginning}{name}", f"{key}/{index}", shape)
             entries |= found
+    model_config = {**actor.model_config, "critic": config, "n_critics": len(critics)}
+    return replace(actor, model_config=model_config, entries=entries, inference_only=False)
+
+
+def soft_actor(body: Body, pi: Entries, log_std: str, shape: Shape) -> Network:
+    """An actor alone, as rlpipe's SAC, whose log standard deviation is always a layer."""
+    heads = dict(pi)
+    if shape.continuous and log_std == "free":
+        heads |= as_linear((np.zeros_like(heads["pi/mean/weight"]), heads.pop("pi/log_std")), "pi/log_std")
     return Network(
         module="rlpipe.modules.torch.sac.SACModule",
         model_config={
-            "actor": body.followed_by(hidden).config(),
-            "critic": config or body.config(),
-            "n_critics": len(critics) or 2,
+            "actor": body.config(),
+            "critic": body.config(),
+            "n_critics": 2,
             "log_std": "state",
             "mean_clip": None,
             "learn_alpha": False,
         },
-        entries=entries,
+        entries=body.entries("pi_encoder") | heads,
         training=("qf/", "target_qf/"),
         output="squashed" if shape.continuous else "logits",
-        inference_only=not critics,
+        inference_only=True,
     )
-
-
-def _target_of(tensors: Tensors, name: str) -> str:
-    """How the names of targets begin, which was another way in old versions."""
-    found = [prefix for prefix in ("target_", "_target_") if tensors.has(f"{prefix}{name}_encoder")]
-    if not found:
-        raise tensors.misfit(f"target_{name}_encoder", "a target for each critic", "none")
-    return found[0]
 
 
 def _critic(tensors: Tensors, prefix: str, key: str, shape: Shape) -> tuple[dict[str, Any], Entries]:
@@ -112,7 +121,7 @@ def _fused(tensors: Tensors, prefix: str, key: str, shape: Shape) -> tuple[dict[
 def _fusion(tensors: Tensors, prefix: str, actions: Dense, observation: Body) -> Stack:
     """The layers that see both; each behind the first sees again what the first saw."""
     both = actions.stack.widths[-1] + observation.width
-    names = []
+    names: list[str] = []
     while tensors.has(f"{prefix}.fusion_layers.{len(names)}"):
         names.append(f"{prefix}.fusion_layers.{len(names)}")
     layers: list[Layer] = []

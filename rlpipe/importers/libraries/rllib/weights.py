@@ -79,9 +79,22 @@ class Tensors:
         """Length of the last axis of a tensor that is left; 0 for one without axes, or that is not there."""
         return (0, *self._left[name].shape)[-1] if name in self._left else 0
 
+    def dimensions_of(self, name: str) -> int:
+        """Axes of a tensor that is left; 0 for one that is not there."""
+        return self._left[name].ndim if name in self._left else 0
+
     def has_ending(self, ending: str) -> bool:
         """Whether the name of a tensor that is left ends so."""
         return any(name.endswith(ending) for name in self._left)
+
+    def take_means(self, why: str) -> None:
+        """Give the means of noisy layers the names of plain ones, and leave their noise out."""
+        for name in list(self._left):
+            stem, _, kind = name.rpartition("_")
+            if kind == "mu":
+                self._left[stem] = self._left.pop(name)
+            elif kind in ("sigma", "epsilon"):
+                self.skip(name, why)
 
     def skip(self, prefix: str, why: str) -> None:
         """Leave out a tensor, or all that are below a name."""
