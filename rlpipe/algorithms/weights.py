@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlpipe.checkpoint.following import quietly
-from rlpipe.checkpoint.restore import snapshot_of
+from rlpipe.checkpoint.restore import glance_of
 from rlpipe.modules.multi_rl_module import MultiRLModule
 from rlpipe.modules.torch.probing import place_of
 from rlpipe.modules.torch.trial import trial
@@ -44,8 +44,7 @@ class Transfer:
 def reduced(policy: Policy) -> tuple[State, Transfer]:
     """A copy of what of a policy acts, and how much that is."""
     # What the module says of itself is proven when it is saved; between two steps there is no time for it.
-    with trial(place_of(policy.module)):
-        live = snapshot_of(policy)
+    live = glance_of(policy)
     acting = select(live, _INFERENCE)
     return copied(acting.state), Transfer(_bytes(live), _bytes(acting))
 
@@ -108,7 +107,7 @@ def set_acting(policy: Policy, weights: Mapping[str, Any]) -> None:
     Raises:
         StateMismatchError: They are of another policy; nothing was changed.
     """
-    with trial(place_of(policy.module)), quietly():
+    with quietly():
         policy.set_state(completed(policy, weights))
 
 

@@ -14,8 +14,8 @@ and `locate` finds it there if the process dies between the two renames.
 
 from __future__ import annotations
 
+import errno
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import takewhile
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from rlpipe.checkpoint.format import FORMAT, MANIFEST_NAME
-from rlpipe.checkpoint.litter import is_litter, new_stage
+from rlpipe.checkpoint.litter import is_litter, new_stage, remove
 from rlpipe.checkpoint.refusals import reason
 from rlpipe.checkpoint.swap import aside_of, seal_of, take_place, target_of
 from rlpipe.errors import CheckpointError, CheckpointExistsError
@@ -57,15 +57,16 @@ def staged(
             something there meanwhile.
         CheckpointError: The system refuses a directory, or the rename.
     """
+    parent = target.parent
     try:
         before = _what_is_replaced(target, if_exists, marker)
-        make_directories(target.parent, durability=durability)
-        with new_stage(target.parent) as stage:
+        make_directories(parent, durability=durability)
+        with new_stage(parent) as stage:
             try:
                 yield stage
                 take_place(stage, target, before, marker)
             except BaseException:
-                shutil.rmtree(stage, ignore_errors=True)
+                remove(stage)
                 raise
             _settle(stage, target, durability)
     except OSError as error:
@@ -80,8 +81,54 @@ def staged(
 
 
 def real_path(path: Path) -> Path:
-    """The absolute path of what is there, or will be, with every link on the way followed."""
-    return Path(os.path.realpath(path))
+    """The absolute path of what is there, or will be, with every link on the way followed.
+
+    Raises:
+        CheckpointError: Nothing that is written there could be found under this path: a name is too long, a part
+            before ".." is missing, or it is the current directory, which would be another one for everybody but this
+            process.
+    """
+    try:
+        target = Path(os.path.realpath(path))
+    except FileNotFoundError as error:
+        raise _unwritable(path, "a current directory that was removed") from error
+    if _is_there(target) and (current := _current()) and current.is_relative_to(target):
+        raise _unwritable(path, "the current directory, or one around it")
+    if ".." in path.parts and not _is_way_up(path):
+        raise _unwritable(path, "a part before .. that is not there")
+    return target
+
+
+def _is_way_up(path: Path) -> bool:
+    """Whether all that stands before the last ".." of a path is there, as the system will have it for readers."""
+    parts = path.parts
+    return os.path.isdir(Path(*parts[: len(parts) - parts[::-1].index("..")]))  # noqa: PTH112
+
+
+def _is_there(target: Path) -> bool:
+    try:
+        os.lstat(target)
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise _unwritable(target, "a name that is too long for the system") from error
+        return False
+    return True
+
+
+def _current() -> Path | None:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return None
+
+
+def _unwritable(path: Path, found: str) -> CheckpointError:
+    return CheckpointError(
+        f"nothing can be written at {path}",
+        expected="the path of a new directory, or of one that is replaced",
+        found=found,
+        fix="choose another path",
+    )
 
 
 def locate(path: Path, *, marker: str = MANIFEST_NAME) -> Path:
@@ -89,7 +136,7 @@ def locate(path: Path, *, marker: str = MANIFEST_NAME) -> Path:
     if not path.name or os.path.exists(path):  # noqa: PTH110  pathlib costs as much as the call itself
         return path
     aside = aside_of(path)
-    return aside if os.path.isfile(aside / marker) else path  # noqa: PTH113
+    return aside if os.path.isfile(f"{aside}/{marker}") else path  # noqa: PTH113
 
 
 def list_checkpoints(parent: Path) -> list[Path]:
@@ -101,7 +148,9 @@ def list_checkpoints(parent: Path) -> list[Path]:
     if not parent.is_dir():
         return []
     named = {target_of(each) if is_litter(each) else each for each in parent.iterdir()}
-    return sorted(each for each in named if each is not None and (locate(each) / MANIFEST_NAME).is_file())
+    # os.path, as pathlib raises where a directory is not for everybody.
+    found = (each for each in named if each is not None)
+    return sorted(each for each in found if os.path.isfile(locate(each) / MANIFEST_NAME))  # noqa: PTH113
 
 
 def make_directories(path: Path, *, durability: Durability = "fsync") -> None:
@@ -178,4 +227,4 @@ def _settle(stage: Path, target: Path, durability: Durability) -> None:
         ) from error
     for former in (stage, aside_of(target)):
         if os.path.lexists(former):
-            shutil.rmtree(former, ignore_errors=True)
+            remove(former)

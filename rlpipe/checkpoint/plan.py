@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from numpy import ndarray
 
 from rlpipe.backends.backend import Backend
 from rlpipe.backends.layout import Layout
@@ -22,8 +23,7 @@ from rlpipe.snapshot.snapshot import Role, Snapshot, below, entry_of, walk
 from rlpipe.snapshot.state import Array
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """What a save will write of one component.
 
     Attributes:
@@ -51,9 +51,11 @@ def plans_of(snapshot: Snapshot, backend: Backend) -> dict[str, Plan]:
         ManifestError: A spec or metadata that is not plain JSON.
         IdError: A component's name cannot name a directory.
     """
-    components = dict(walk(snapshot))
-    for path, part in components.items():
+    found = list(walk(snapshot))
+    for path, part in found:
         _require_names(part, path or "the root")
+    # Not before: a component without a name has the path of the one around it.
+    components = dict(found)
     parts = {path: _parts(part, path) for path, part in components.items()}
     ties = ties_of({path: each.arrays for path, each in parts.items()})
     return {path: _plan(part, path, parts[path], ties, backend) for path, part in components.items()}
@@ -69,13 +71,13 @@ def _parts(part: Snapshot, path: str) -> Parts:
     except UnsupportedStateError as error:
         raise UnsupportedStateError(f"the state of {where} cannot be read back", found=str(error)) from error
     for key, array in parts.arrays.items():
-        if type(array) is not np.ndarray and not _is_plain(array):
+        if type(array) is not ndarray and not _is_plain(array):
             raise not_read(below(path, key)) if isinstance(array, ArrayInfo) else _no_array(below(path, key), array)
     return parts
 
 
 def _is_plain(array: object) -> bool:
-    return isinstance(array, np.ndarray) and not isinstance(array, np.ma.MaskedArray)
+    return isinstance(array, ndarray) and not isinstance(array, np.ma.MaskedArray)
 
 
 def _require_names(part: Snapshot, where: str) -> None:
@@ -121,7 +123,7 @@ def _tied(part: Snapshot, groups: tuple[tuple[str, ...], ...]) -> dict[str, str]
 
 
 def _rows(roles: Mapping[str, Role], arrays: Mapping[str, Array], tied: Mapping[str, str]) -> tuple[LiveRow, ...]:
-    dtypes = [array.dtype for array in arrays.values()]
-    shapes = [array.shape for array in arrays.values()]
-    own_roles = [roles[key] if key in roles else roles[entry_of(key, roles)] for key in arrays]
-    return tuple(zip(arrays, dtypes, shapes, own_roles, [tied.get(key, "") for key in arrays], strict=True))
+    return tuple(
+        (key, array.dtype, array.shape, roles.get(key) or roles[entry_of(key, roles)], tied.get(key, ""))
+        for key, array in arrays.items()
+    )

@@ -129,7 +129,7 @@ def _verify(path: Place, directory: Place, sha256: str | None) -> VerifyReport:
 def _parts(directory: str, path: str, expected: str, data: bytes | None = None) -> Iterator[Component | Finding]:
     """A component and those inside, or what is wrong with its manifest; a damaged one stops nothing but itself."""
     try:
-        if data is None and path:
+        if path and data is None:
             require_present(directory, path)
         found = Component(path, directory, *open_manifest(directory, data))
         if expected:

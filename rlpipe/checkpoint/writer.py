@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from rlpipe.backends.array_file import Durability, digests_of, write_arrays, write_file
+from rlpipe.backends.array_file import Durability, digests_of, raw_of, write_arrays, write_file
 from rlpipe.backends.backend import resolve
 from rlpipe.backends.remote import Url
 from rlpipe.checkpoint.attachments import copy_in, files_of
@@ -25,14 +24,12 @@ from rlpipe.checkpoint.strict_json import Json, plain_text
 from rlpipe.checkpoint.table import Table
 from rlpipe.checkpoint.upload import uploaded
 from rlpipe.errors import UnsupportedStateError
-from rlpipe.snapshot.identity import stored
 from rlpipe.snapshot.snapshot import Snapshot, below
 
 Where = TypeVar("Where", bound=str | os.PathLike[str])
 
 
-@dataclass(frozen=True, slots=True)
-class _Written:
+class _Written(NamedTuple):
     """What a parent remembers of a child."""
 
     manifest_hash: str
@@ -141,7 +138,7 @@ def _write_arrays(plan: Plan, directory: str, former: Former | None, durability:
     table = plan.table
     if plan.layout is None or table.file is None:
         return {}
-    raws = {key: stored(array) for key, array in plan.arrays.items() if key not in table.tied}
+    raws = {key: raw_of(array) for key, array in plan.arrays.items() if key not in table.tied}
     if former and former.has_table(table):
         digests = _of_all(table, digests_of(raws))
         if former.link_arrays(directory, table, digests):

@@ -38,6 +38,8 @@ Python gives a name the same key."""
 @lru_cache(maxsize=4096)
 def escape(name: str) -> str:
     """A dict name as one component of a key: never empty, "." or "..", without "/", "%" and what cannot be seen."""
+    # A member of an Enum may be a name too; formatted it would be another one.
+    name = str.__str__(name)
     if name in ("", ".", ".."):
         return "".join(f"%{ord(char):02X}" for char in name) or _EMPTY_NAME
     if name.isalnum() and name.isascii():
@@ -82,7 +84,12 @@ def canonical(tree: Mapping[str, Any], *, where: str = "state") -> State:
     """
     if not isinstance(tree, Mapping):
         raise _unsupported(where, tree, "a dict with str names")
-    value: State = _canonical(tree, where)
+    try:
+        value: State = _canonical(tree, where)
+    except RecursionError:
+        raise UnsupportedStateError(
+            f"{where} is nested too deep", expected="dicts, lists and tuples inside each other", found="no end of them"
+        ) from None
     return value
 
 
@@ -102,7 +109,9 @@ def _canonical_dict(value: Mapping[Any, Any], path: str) -> State:
     for name in value:
         if not isinstance(name, str):
             raise _unsupported(f"{path}, name {name!r}", name, "names of type str")
-    return {str(name): _canonical(value[name], f"{path}/{escape(name)}") for name in sorted(value)}
+    # Its text, as str() may say something else of a subclass: of a member of an Enum its name.
+    names = {str.__str__(name): name for name in value}
+    return {text: _canonical(value[names[text]], f"{path}/{escape(text)}") for text in sorted(names)}
 
 
 def _canonical_sequence(value: list[Any] | tuple[Any, ...], path: str) -> list[Any] | tuple[Any, ...]:

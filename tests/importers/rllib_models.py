@@ -21,6 +21,8 @@ from ray.rllib.algorithms.dqn import DQNConfig
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.algorithms.sac import SACConfig
 from ray.rllib.connectors.env_to_module import FlattenObservations, MeanStdFilter
+from ray.rllib.connectors.env_to_module.frame_stacking import FrameStackingEnvToModule
+from ray.rllib.connectors.learner.frame_stacking import FrameStackingLearner
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from ray.rllib.env.multi_agent_env import MultiAgentEnv
 from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
@@ -108,6 +110,17 @@ def filtering_agents(env: Any = None, spaces: Any = None, device: Any = None) ->
     return MeanStdFilter(multi_agent=True)
 
 
+def stacking(env: Any = None, spaces: Any = None, device: Any = None) -> Any:
+    """The connector that shows the last three images."""
+    return FrameStackingEnvToModule(num_frames=3)
+
+
+def with_frames(config: Any) -> Any:
+    """The last three images, also where the learner sees them."""
+    config = config.env_runners(env_to_module_connector=stacking)
+    return config.training(learner_connector=lambda *_: FrameStackingLearner(num_frames=3))
+
+
 def flattening(env: Any = None, spaces: Any = None, device: Any = None) -> Any:
     """The connector that makes one row of a Dict, then one that normalises it."""
     return [FlattenObservations(), MeanStdFilter(clip_by_value=2.0)]
@@ -121,6 +134,7 @@ ENVIRONMENTS: dict[str, Callable[[], Any]] = {
     "rlpipe_several": lambda: Drifting(VECTOR, spaces.MultiDiscrete([3, 2])),
     "rlpipe_parts": lambda: Drifting(PARTS, spaces.Discrete(3)),
     "rlpipe_image": lambda: Drifting(IMAGE, spaces.Discrete(3)),
+    "rlpipe_frame": lambda: Drifting(spaces.Box(-1, 1, (12, 10, 1), np.float32), spaces.Discrete(3)),
     "rlpipe_image_box": lambda: Drifting(IMAGE, SKEWED),
     "rlpipe_mixed": lambda: Drifting(VECTOR, MIXED),
     "rlpipe_pair": Pair,
@@ -239,6 +253,7 @@ CASES: dict[str, Case] = {
         "rlpipe_image",
         {"conv_filters": FILTERS, "use_lstm": True, "lstm_cell_size": 5, "max_seq_len": 4},
     ),
+    "ppo_frames": Case(on_policy, "rlpipe_frame", {"conv_filters": FILTERS}, with_frames),
     "ppo_mixed": Case(on_policy, "rlpipe_mixed"),
     "appo": Case(asynchronous, "rlpipe_box"),
     "pair": Case(on_policy, "rlpipe_pair", {}, with_agents),
@@ -274,7 +289,7 @@ def enlarge(algorithm: Any) -> None:
     with torch.no_grad():
         for name in sorted(modules.keys()):
             for parameter in modules[name].parameters():
-                spread = 0.5 if parameter.ndim < 4 else 0.1
+                spread = 0.5 if parameter[0].numel() < 40 else 0.1
                 parameter.copy_(torch.randn(parameter.shape, generator=generator) * spread)
     acting = algorithm.env_runner.module
     for name in modules.keys():  # noqa: SIM118 - it iterates over modules
@@ -327,6 +342,23 @@ def acted(algorithm: Any, observed: list[Any], agent: str | None = None) -> Any:
     return tree.map_structure(
         lambda *parts: np.stack(parts), *(one if agent is None else one[agent] for one in actions)
     )
+
+
+def acted_in_an_episode(algorithm: Any, observed: list[Any]) -> Array:
+    """What the algorithm's env runner does in an episode with these observations, without exploring."""
+    runner = algorithm.env_runner
+    found = []
+    for end in range(1, len(observed) + 1):
+        past = {"actions": [0] * (end - 1), "rewards": [0.0] * (end - 1), "len_lookback_buffer": 0}
+        space = observation_space(algorithm)
+        episode = SingleAgentEpisode(observations=observed[:end], observation_space=space, **past)
+        shared: dict[str, Any] = {}
+        given = {"episodes": [episode], "rl_module": runner.module, "explore": False, "shared_data": shared}
+        with torch.no_grad():
+            outputs = runner.module.forward_inference(runner._env_to_module(batch={}, **given))
+            batch = runner._module_to_env(batch=outputs, **given)
+        found.append(batch.get("actions_for_env", batch["actions"])[0])
+    return np.stack(found)
 
 
 def acted_in_steps(algorithm: Any, observed: Array) -> Array:

@@ -15,7 +15,8 @@ from rlpipe.importers.libraries.rllib.constructors import Constructor, construct
 from rlpipe.importers.libraries.rllib.folders import ARGS, CONNECTORS
 
 MODULE_TO_ENV = "module_to_env_connector"
-FILTER, FLATTEN, NORMALIZE = "MeanStdFilter", "FlattenObservations", "NormalizeAndClipActions"
+FILTER, FLATTEN, STACK = "MeanStdFilter", "FlattenObservations", "FrameStacking"
+NORMALIZE = "NormalizeAndClipActions"
 _HARMLESS = frozenset(
     {
         *("AddObservationsFromEpisodesToBatch", "AddTimeDimToBatchAndZeroPad", "AddStatesFromEpisodesToBatch"),
@@ -26,7 +27,7 @@ _HARMLESS = frozenset(
 )
 """Pieces that only move numbers between episodes, batches and tensors."""
 
-_KNOWN = frozenset({FILTER, FLATTEN, NORMALIZE})
+_KNOWN = frozenset({FILTER, FLATTEN, STACK, NORMALIZE})
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -99,7 +100,7 @@ def _is_own(piece: Constructor) -> bool:
 def _unknown(subject: str, names: Iterable[str]) -> ForeignFormatError:
     return ForeignFormatError(
         f"{subject} changes observations or actions in a way that cannot be imported",
-        expected=f"RLlib's own default connectors, {FLATTEN} and {FILTER}",
+        expected=f"RLlib's own default connectors, {FLATTEN}, {STACK} and {FILTER}",
         found=listed(names) or "pieces of an unknown form",
         fix="copy the directory rl_module/<id> out and import that: the policy then takes what the connectors put out",
     )

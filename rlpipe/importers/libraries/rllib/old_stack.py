@@ -19,10 +19,11 @@ from rlpipe.importers.libraries.rllib.constructors import plain_fields
 from rlpipe.importers.libraries.rllib.files import read_state, required_state, state_file
 from rlpipe.importers.libraries.rllib.folders import ALGORITHM_STATE, POLICY_STATE, root_of, version_of
 from rlpipe.importers.libraries.rllib.networks import Network
-from rlpipe.importers.libraries.rllib.observing import Observing, flat_stages, module_stages, seen_by
+from rlpipe.importers.libraries.rllib.observing import Observing, seen_by
 from rlpipe.importers.libraries.rllib.old_networks import network_of
 from rlpipe.importers.libraries.rllib.old_spaces import original_space, read_space
 from rlpipe.importers.libraries.rllib.parts import Origin, Parts
+from rlpipe.importers.libraries.rllib.reshaping import flat_stages, module_stages
 from rlpipe.importers.libraries.rllib.statistics import EPS, Statistics, statistics_of
 from rlpipe.importers.libraries.rllib.weights import Tensors
 from rlpipe.importers.restricted.values import Name, Record
