@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import os
 import shutil
+import weakref
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -22,7 +24,8 @@ from rlpipe.errors import (
     TieError,
 )
 from rlpipe.snapshot import Selection, component, content_hash, diff, fingerprint, select, ties
-from rlpipe.snapshot.state import equal
+from rlpipe.snapshot.snapshot import walk
+from rlpipe.snapshot.state import arrays, equal
 from tests.checkpoint.components import policy, tree
 from tests.checkpoint.conftest import OpenedFiles
 from tests.checkpoint.texts import resealed
@@ -261,3 +264,16 @@ def test_a_stale_identity_is_refused(path: Path) -> None:
 def test_selecting_after_reading_everything_is_the_same(path: Path) -> None:
     selection = Selection(components=("policies/p[12]",), roles=frozenset({"inference"}))
     assert diff(select(read_checkpoint(path), selection), read_checkpoint(path, selection)).same
+
+
+@pytest.mark.parametrize("when", ["verify", "later"])
+def test_what_was_read_is_let_go_at_once(tmp_path: Path, when: Literal["verify", "later"]) -> None:
+    path = write_checkpoint(tree(2), tmp_path / "ckpt", durability="none")
+    gc.disable()
+    try:
+        found = read_checkpoint(path, arrays=when)
+        held = [weakref.ref(array) for _, part in walk(found) for array in arrays(part.state).values()]
+        del found
+        assert [each() for each in held] == [None] * len(held)
+    finally:
+        gc.enable()
