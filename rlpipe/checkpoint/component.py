@@ -256,9 +256,9 @@ def refuse_part_of_another(path: Path) -> None:
     Raises:
         CheckpointExistsError: One does; the outermost is named.
     """
-    outermost = path
-    while (outermost.parent / MANIFEST_NAME).is_file() and outermost.name in _listed_in(outermost.parent):
-        outermost = outermost.parent
+    outermost, above = path, path.parent
+    while os.path.isfile(f"{above}/{MANIFEST_NAME}") and outermost.name in _listed_in(above):  # noqa: PTH113
+        outermost, above = above, above.parent
     if outermost != path:
         raise CheckpointExistsError(
             f"{path} is a part of another checkpoint, which would be damaged",
@@ -279,9 +279,13 @@ def _listed_in(directory: Path) -> Collection[str]:
 def _not_found(directory: Place) -> CheckpointNotFoundError:
     subject, found, fix = f"there is no checkpoint at {directory}", "nothing", "check the path"
     if directory.is_dir():
-        found = listed(each.name for each in directory.iterdir())
-        found = f"a directory with {found}" if found else "an empty directory"
-        if is_half_written(directory):
+        try:
+            inside = listed(each.name for each in directory.iterdir())
+            is_half = is_half_written(directory)
+        except PermissionError:
+            inside, is_half = "what this user may not see", False
+        found = f"a directory with {inside}" if inside else "an empty directory"
+        if is_half:
             subject, fix = f"the checkpoint at {directory} is not whole", "take another copy, or save it again"
     elif directory.exists():
         found, fix = "a file", "give the directory of the checkpoint"

@@ -41,6 +41,9 @@ FIELDS = (
 HEADS = tuple(f'{"," if index else "{"}\n"{name}":' for index, name in enumerate(FIELDS))
 """What stands before the value of each field."""
 
+_TEXT = "".join(head + "%s" for head in HEADS[:-1])
+"""A manifest but for its values and its seal."""
+
 _SEAL = HEADS[-1] + '"{}"\n}}\n'
 
 
@@ -180,7 +183,7 @@ class Manifest:
 
     def text(self) -> str:
         """Its text in the version of today, the seal left out (see `seal`)."""
-        values = (
+        return _TEXT % (
             json_text(FORMAT),
             str(VERSION),
             self.spec.text(),
@@ -195,7 +198,6 @@ class Manifest:
             f'"{self.content_hash}"',
             f'"{self.inference_hash}"',
         )
-        return "".join([head + value for head, value in zip(HEADS[:-1], values, strict=True)])
 
 
 def roles_of(plain: Mapping[str, Plain], table: Table) -> dict[str, Role]:

@@ -36,7 +36,7 @@ def place_of(path: Location) -> Place:
         return url if url.scheme not in LOCAL_SCHEMES else _at_home(rest)
     if text.startswith("~"):
         return _at_home(text)
-    return path if isinstance(path, Path) else Path(path)
+    return path if isinstance(path, Path) else Path(text)
 
 
 def _at_home(text: str) -> Path:

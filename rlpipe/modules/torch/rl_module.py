@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Self, cast
 import torch
 from torch import nn
 
-from rlpipe.checkpoint.checkpointable import Checkpointable
 from rlpipe.checkpoint.classes import class_path_of, resolve_class
 from rlpipe.checkpoint.glance import is_glance
 from rlpipe.checkpoint.place import Place
@@ -20,8 +19,8 @@ from rlpipe.checkpoint.reader import When
 from rlpipe.checkpoint.restore import RestoreReport, build, object_at, restore_into
 from rlpipe.checkpoint.steady import steadily
 from rlpipe.errors import SpecError
-from rlpipe.modules.inference_only_api import attributes_of
-from rlpipe.modules.inference_part import inference_part
+from rlpipe.modules.inference_only_api import InferenceOnlyAPI
+from rlpipe.modules.inference_part import InferenceCheckpointable
 from rlpipe.modules.module_checkpoint import read_module
 from rlpipe.modules.rl_module import RLModuleSpec, attribute_list, classes_in, plain_json, require_options, space_of
 from rlpipe.modules.torch.batch import DECISIONS, Batch, Outputs
@@ -48,7 +47,7 @@ from rlpipe.snapshot.spec import Spec
 from rlpipe.snapshot.state import Array, State
 
 
-class RLModule(nn.Module, Checkpointable):
+class RLModule(nn.Module, InferenceCheckpointable):
     """A torch network that turns prepared observations into the outputs that decide. The names are RLlib's.
 
     A subclass builds its networks in `setup` and implements `forward_inference`, which puts out a dict with one of
@@ -176,17 +175,6 @@ class RLModule(nn.Module, Checkpointable):
                 found=first_line(error),
             ) from error
         return next((name for name in DECISIONS if name in outputs), ", ".join(outputs))
-
-    def get_state(
-        self,
-        components: str | Collection[str] | None = None,
-        *,
-        not_components: str | Collection[str] | None = None,
-        inference_only: bool = False,
-    ) -> State:
-        """A copy of the state; with `inference_only` just what a module built so has."""
-        state = super().get_state(components, not_components=not_components)
-        return inference_part(self, state) if inference_only else state
 
     def get_module_spec(self) -> RLModuleSpec:
         """What the module is and how it was built."""
@@ -316,14 +304,11 @@ class RLModule(nn.Module, Checkpointable):
 
 
 def removable_attributes(module: RLModule) -> tuple[str, ...]:
-    """Paths of what is not needed to act: the spec's list, else the class's.
-
-    Raises:
-        SpecError: The class has a list for which nobody would ask.
-    """
+    """Paths of what is not needed to act: the spec's list, else the class's."""
     if module.non_inference_attributes is not None:
         return module.non_inference_attributes
-    return attribute_list(attributes_of(module)) or ()
+    own = module.get_non_inference_attributes() if isinstance(module, InferenceOnlyAPI) else None
+    return attribute_list(own) or ()
 
 
 def memory_of(module: RLModule) -> dict[str, Mapping[str, Any]]:
