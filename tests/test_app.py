@@ -83,11 +83,16 @@ def test_packages_of_the_working_directory_are_found_last(tmp_path: Path, monkey
 
 @pytest.mark.slow
 def test_a_pipeline_that_fails_shows_what_it_did_before(tmp_path: Path) -> None:
-    steps = "task.steps=[info,evaluate]"
-    run = rlpipe("task=pipeline", steps, "env=Nowhere-v0", "policy_ids=[p0]", cwd=tmp_path)
-    assert run.code == 2
+    run = rlpipe("task=pipeline", "task.steps=[info,diff]", _unreadable_base(tmp_path), cwd=tmp_path)
+    assert run.code == 1
     assert "1. info: ok" in run.out
-    assert "step 2, evaluate" in run.err
+    assert "step 2, diff" in run.err
+
+
+def _unreadable_base(folder: Path) -> str:
+    (folder / "base").mkdir()
+    (folder / "base/manifest.json").write_text("{}")
+    return "base.path=base"
 
 
 def test_an_own_folder_that_shadows_an_option_is_warned_about(
@@ -358,14 +363,32 @@ def test_a_sweep_without_jobs_is_wrong(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_pipeline_that_fails_keeps_what_it_did_before(tmp_path: Path) -> None:
-    steps = "task.steps=[info,evaluate,export]"
-    run = rlpipe("task=pipeline", steps, "env=Nowhere-v0", "policy_ids=[p0]", cwd=tmp_path)
+    steps = "task.steps=[info,diff,export]"
+    run = rlpipe("task=pipeline", steps, _unreadable_base(tmp_path), "policy_ids=[p0]", cwd=tmp_path)
     (result,) = run.results
-    assert (result["task"], result["ok"], result["exit_code"]) == ("pipeline", False, 2)
-    assert "step 2, evaluate" in result["error"]["subject"]
+    assert (result["task"], result["ok"], result["exit_code"]) == ("pipeline", False, 1)
+    assert "step 2, diff" in result["error"]["subject"]
     assert [(step["task"], step["ok"]) for step in result["steps"]] == [("info", True)]
     assert result["steps"][0]["policy_ids"] == ["p0"]
     assert result["skipped"] == ["export"]
+
+
+@pytest.mark.slow
+def test_a_pipeline_says_what_a_later_step_misses_before_it_begins(tmp_path: Path) -> None:
+    steps = "task.steps=[info,evaluate]"
+    run = rlpipe("task=pipeline", steps, "env=Nowhere-v0", "policy_ids=[p0]", cwd=tmp_path)
+    assert run.code == 2
+    assert not run.out
+    assert "step 2, evaluate" in run.err
+
+
+def test_what_the_system_refuses_is_told_without_a_traceback(tmp_path: Path) -> None:
+    zipped = ROOT / "tests/golden/sb3/ppo_normalised.zip"
+    run = rlpipe("save", str(zipped), f"source.normalizer={'a' * 300}", cwd=tmp_path)
+    assert run.code == 1
+    assert "Traceback" not in run.err
+    assert "File name too long" in run.err
+    assert run.results[0]["error"]["subject"] == "the system refuses a file"
 
 
 def test_help_lists_the_options_of_ones_own_folder(tmp_path: Path) -> None:

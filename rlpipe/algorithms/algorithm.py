@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Self
 
-from rlpipe.algorithms.algorithm_building import (
-    RUNNERS,
-    Wanted,
-    algorithm_at,
-    algorithm_of_children,
-    algorithm_of_state,
-)
-from rlpipe.algorithms.algorithm_parts import Parts, required
-from rlpipe.algorithms.algorithm_reader import (
-    MAPPING,
-)
+from rlpipe.algorithms.algorithm_building import Wanted, algorithm_at, algorithm_of_children, algorithm_of_state
+from rlpipe.algorithms.algorithm_parts import Parts
+from rlpipe.algorithms.algorithm_reader import Ids
 from rlpipe.algorithms.changes import Changes
 from rlpipe.algorithms.collected import Samples
 from rlpipe.algorithms.env_runner import Episode
@@ -28,16 +18,16 @@ from rlpipe.algorithms.runner import EnvRunner
 from rlpipe.algorithms.runner_group import RunnerGroup
 from rlpipe.algorithms.runner_spec import RunnerSpec
 from rlpipe.algorithms.training_spec import TrainingSpec
-from rlpipe.algorithms.weights import Transfer, completed, weights_of
+from rlpipe.algorithms.weights import Transfer, state_of_weights, weights_of
 from rlpipe.checkpoint.checkpointable import Checkpointable
 from rlpipe.checkpoint.classes import class_path_of
+from rlpipe.checkpoint.place import Location
 from rlpipe.checkpoint.restorable import Restorable
 from rlpipe.checkpoint.restore import RestoreReport
 from rlpipe.modules.multi_rl_module import MultiRLModule
 from rlpipe.modules.torch.tying import tie
 from rlpipe.policies.policy import Policy
 from rlpipe.policies.policy_spec import PolicySpec
-from rlpipe.policies.policy_tree import CONTAINER
 from rlpipe.snapshot.reshape import OnShape
 from rlpipe.snapshot.snapshot import Role
 from rlpipe.snapshot.spec import Spec
@@ -74,24 +64,14 @@ class Algorithm(Checkpointable):
         evaluation_runner: EnvRunner | None = None,
         policy_mapping_fn: Given = None,
     ) -> None:
-        self.parts = Parts(
-            policies if isinstance(policies, MultiRLModule) else MultiRLModule(policies),
-            learner,
-            None if env_runner is None else RunnerGroup(env_runner, num_env_runners),
-            None if evaluation_runner is None else RunnerGroup(evaluation_runner),
-        )
+        self.policies: Final = policies if isinstance(policies, MultiRLModule) else MultiRLModule(policies)
+        self.learner: Final = learner
+        self.runners: Final = None if env_runner is None else RunnerGroup(env_runner, num_env_runners)
+        self.evaluation: Final = None if evaluation_runner is None else RunnerGroup(evaluation_runner)
+        self.parts: Final = Parts(self.policies, learner, self.runners, self.evaluation)
+        self.counters: Final = self.parts.counters
         if policy_mapping_fn is not None:
             self.set_policy_mapping(policy_mapping_fn)
-
-    @property
-    def policies(self) -> MultiRLModule:
-        """The container of policies."""
-        return self.parts.policies
-
-    @property
-    def counters(self) -> dict[str, int]:
-        """Steps, episodes and updates so far."""
-        return self.parts.counters
 
     @property
     def mapping(self) -> PolicyMapping | None:
@@ -99,85 +79,42 @@ class Algorithm(Checkpointable):
         return self.parts.mapping
 
     @property
-    def learner(self) -> Learner | None:
-        """What trains them."""
-        return self.parts.learner
-
-    @property
-    def runners(self) -> RunnerGroup | None:
-        """What lets them act."""
-        return self.parts.runners
-
-    def get_policy(self, policy_id: str) -> Policy:
-        """The policy of an id.
-
-        Raises:
-            SelectionError: There is none; RLlib gives None.
-        """
-        policy: Policy = self.policies[policy_id]
-        return policy
-
-    @property
     def policies_to_train(self) -> tuple[str, ...]:
         """Ids of the policies that `update` trains."""
         return () if self.learner is None else self.learner.policies_to_train
 
-    def set_policy_mapping(self, policy_mapping_fn: Given, *, trust: tuple[str, ...] = ()) -> None:
-        """Say which policy acts for which agent.
+    def get_policy(self, policy_id: str) -> Policy:
+        """The policy of an id; a `SelectionError` if there is none, where RLlib gives None."""
+        policy: Policy = self.policies[policy_id]
+        return policy
 
-        Raises:
-            SelectionError: It names a policy that is not there.
-        """
+    def set_policy_mapping(self, policy_mapping_fn: Given, *, trust: tuple[str, ...] = ()) -> None:
+        """Say which policy acts for which agent; a `SelectionError` if that policy is not there."""
         self.parts.set_mapping(PolicyMapping.of(policy_mapping_fn, self.policies.keys(), trust=trust))
 
     def sample(self, n: int) -> Samples:
-        """Let the policies explore for `n` steps; see `EnvRunner.sample`. Statistics reach all who use them.
-
-        Raises:
-            SpecError: There is no runner.
-        """
+        """Let the policies explore for `n` steps; see `EnvRunner.sample`. Statistics reach all who use them."""
         return self.parts.sample(n)
 
     def update(self, batches: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
-        """A step of training for each policy that has a batch; see `Learner.update`. The runners get the new weights.
-
-        Raises:
-            SpecError: There is no learner.
-        """
+        """A step of training for each policy that has a batch; see `Learner.update`. Runners get the new weights."""
         return self.parts.update(batches)
 
     def evaluate(self, n: int, *, policy_id: str | None = None, max_steps: int | None = None) -> list[Episode]:
-        """`n` episodes without chance; see `EnvRunner.evaluate`.
+        """`n` episodes without chance; see `EnvRunner.evaluate`."""
+        return self.parts.evaluate(n, policy_id=policy_id, max_steps=max_steps)
 
-        Raises:
-            SpecError: There is no runner.
-        """
-        group = required(self.parts.evaluation or self.runners, "env_runner or evaluation_runner")
-        episodes: list[Episode] = group.first.evaluate(n, policy_id=policy_id, max_steps=max_steps)
-        return episodes
-
-    def sync(self, policy_ids: Collection[str] | None = None) -> dict[str, Transfer]:
+    def sync(self, policy_ids: Ids = None) -> dict[str, Transfer]:
         """Send the runners what acts in the policies, or in some; says how much that was."""
         return self.parts.sync(policy_ids)
 
-    def get_weights(
-        self, policy_ids: Collection[str] | None = None, *, inference_only: bool = False
-    ) -> dict[str, State]:
-        """Policy id -> a copy of its weights.
-
-        Raises:
-            SelectionError: A policy that is not there.
-        """
+    def get_weights(self, policy_ids: Ids = None, *, inference_only: bool = False) -> dict[str, State]:
+        """Policy id -> a copy of its weights."""
         return weights_of(self.policies, policy_ids, inference_only=inference_only)
 
     def set_weights(self, weights: Mapping[str, State]) -> None:
-        """Put weights into policies, whole ones or what acts; everything is checked first, and the runners follow.
-
-        Raises:
-            SelectionError: A policy that is not there.
-            StateMismatchError: Weights of another policy.
-        """
-        self.set_state({CONTAINER: {name: completed(self.get_policy(name), state) for name, state in weights.items()}})
+        """Put weights into policies, whole ones or what acts; everything is checked first, and the runners follow."""
+        self.set_state(state_of_weights(self.policies, weights))
 
     def add_policy(
         self,
@@ -189,50 +126,22 @@ class Algorithm(Checkpointable):
         policy_mapping_fn: Given = None,
         trust: tuple[str, ...] = (),
     ) -> Policy:
-        """Add a policy to everything.
-
-        Args:
-            policy_id: Its id.
-            spec: What it is.
-            state: What it has learnt; None for a fresh one.
-            training: How it is trained; None: it is not.
-            policy_mapping_fn: The new mapping; None keeps the old one.
-            trust: Patterns of class paths that may be imported beside rlpipe's.
-
-        Raises:
-            IdError: The id is taken, or cannot name a directory.
-            StateMismatchError: The state is not of the spec.
-        """
+        """Add a policy to everything: a fresh one or with a state, trained or not; see `Parts.add`."""
         policy = spec.build(trust=trust) if state is None else Policy.from_state(state, spec, trust=trust)
-        mapping = self.mapping
-        if policy_mapping_fn is not None:
-            mapping = PolicyMapping.of(policy_mapping_fn, [*self.policies, policy_id], trust=trust)
-        self.parts.add(policy_id, policy, training, trust=trust)
-        if policy_mapping_fn is not None:
-            self.parts.set_mapping(mapping)
+        self.parts.add(policy_id, policy, training, policy_mapping_fn, trust=trust)
         return policy
 
     def remove_policy(self, policy_id: str, *, policy_mapping_fn: Given = None) -> Policy:
-        """Take a policy out of everything; gives it.
-
-        Raises:
-            SelectionError: There is none, or the mapping still leads to it.
-        """
-        self.get_policy(policy_id)
-        left = [name for name in self.policies if name != policy_id]
-        mapping = PolicyMapping.of(policy_mapping_fn or self.mapping, left)
-        policy = self.parts.remove(policy_id)
-        if self.mapping is not None or policy_mapping_fn is not None:
-            self.set_policy_mapping(mapping)
-        return policy
+        """Take a policy out of everything, and give it; see `Parts.remove`."""
+        return self.parts.remove(policy_id, policy_mapping_fn)
 
     @classmethod
     def from_checkpoint(  # noqa: PLR0913 - RLlib's arguments, and what may differ from what was saved
         cls,
-        path: str | os.PathLike[str],
-        policy_ids: Collection[str] | None = None,
+        path: Location,
+        policy_ids: Ids = None,
         policy_mapping_fn: Given = None,
-        policies_to_train: Collection[str] | None = None,
+        policies_to_train: Ids = None,
         *,
         num_env_runners: int | None = None,
         env: str | None = None,
@@ -240,73 +149,9 @@ class Algorithm(Checkpointable):
         device: str = "cpu",
         trust: tuple[str, ...] = (),
     ) -> Self:
-        """The algorithm of a checkpoint, with all of its policies or some; wrong arguments are told before it is read.
-
-        Args:
-            path: A checkpoint of an algorithm; with `policy_ids` also of a container.
-            policy_ids: Ids or globs; only the files of these policies are opened. None for all.
-            policy_mapping_fn: Which policy acts for which agent from now on; None for what is left of the saved one.
-            policies_to_train: Ids of those that are trained from now on; None for the saved ones.
-            num_env_runners: How many runners; None for as many as there were.
-            env: Another environment for the runners; None for the saved one.
-            hyperparameters: Settings of the optimizers that take the place of the saved ones, such as {"lr": 1e-4}.
-            device: Where they live; on "meta" no array is read.
-            trust: Classes and functions that the caller vouches for.
-
-        Raises:
-            CheckpointError: There is no checkpoint, or it is damaged.
-            ConfigError: An empty list.
-            SelectionError: An id that is not there, in any of the arguments.
-            TieError: A chosen policy shares arrays with something that is not chosen.
-        """
-        changes = Changes(
-            policy_mapping_fn=policy_mapping_fn,
-            policies_to_train=policies_to_train,
-            num_env_runners=num_env_runners,
-            env=env,
-            hyperparameters=hyperparameters,
-        )
+        """The algorithm of a checkpoint, with all of its policies or some, and with `Changes`; see `algorithm_at`."""
+        changes = Changes(policy_mapping_fn, policies_to_train, num_env_runners, env, hyperparameters)
         return algorithm_at(cls, path, policy_ids, changes, device=device, trust=trust)
-
-    def restore_from_path(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        component: str | None = None,
-        hyperparameters: Mapping[str, Any] | None = None,
-    ) -> RestoreReport:
-        """Take over the state of a checkpoint; see `Learner.restore_from_path`. Everything is in step at once."""
-        report = super().restore_from_path(path, component=component)
-        if not hyperparameters:
-            return report
-        return replace(report, notes=required(self.learner, "learner").set_hyperparameters(hyperparameters))
-
-    def restore_part(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        policy_ids: Collection[str] | None = None,
-        keys: Collection[str] | None = None,
-        on_shape: OnShape = "error",
-    ) -> RestoreReport:
-        """Take over some entries of saved policies, with the optimizer's moments that belong to them.
-
-        What is not taken stays as it is, with its own moments. Moments of entries that came reshaped, or from a
-        checkpoint that knows nothing of their training, start anew; the report's notes say so.
-
-        Args:
-            path: A checkpoint of an algorithm.
-            policy_ids: Ids or globs; None for all that it holds.
-            keys: Globs over the keys of policies, such as "encoder/*"; None for all.
-            on_shape: What to do with an array that has another shape here: "error", "skip" leaves the one here,
-                "copy_overlap" copies of each axis as much as both have.
-
-        Raises:
-            SelectionError: A pattern that matches nothing.
-            SpecError: A policy is something else here, in more than sizes.
-            StateMismatchError: Entries that this algorithm lacks, or of another dtype or shape.
-        """
-        return restore_part(self, path, policy_ids=policy_ids, keys=keys, on_shape=on_shape)
 
     @classmethod
     def from_state(  # noqa: PLR0913 - RLlib's arguments, and what its state carries beside the arrays
@@ -322,46 +167,34 @@ class Algorithm(Checkpointable):
         device: str = "cpu",
         trust: tuple[str, ...] = (),
     ) -> Self:
-        """An algorithm of policy specs with a state of `get_state()`. RLlib's state carries its specs.
-
-        Args:
-            state: Of an algorithm with a learner and runners as they are given here;
-                `get_state(not_components="*_runner")` is one without runners.
-            specs: Policy id -> what it is.
-            training: How policies are trained, if the state is of an algorithm with a learner.
-            env_runner: What lets them act, if there is one in the state.
-            num_env_runners: How many of it.
-            evaluation_runner: What lets them act for `evaluate`, if there is one in the state.
-            policy_mapping_fn: Which policy acts for which agent.
-            device: Where they live.
-            trust: Patterns of class and function paths that may be imported beside rlpipe's.
-
-        Raises:
-            StateMismatchError: The state is not of these specs.
-        """
-        wanted = Wanted(
-            training=training,
-            env_runner=env_runner,
-            num_env_runners=num_env_runners,
-            evaluation_runner=evaluation_runner,
-            policy_mapping_fn=policy_mapping_fn,
-        )
+        """An algorithm of policy specs, and what is `Wanted` beside them, with a state; see `algorithm_of_state`."""
+        wanted = Wanted(training, env_runner, num_env_runners, evaluation_runner, policy_mapping_fn)
         return algorithm_of_state(cls, state, specs, wanted, device=device, trust=trust)
+
+    def restore_from_path(
+        self, path: Location, *, component: str | None = None, hyperparameters: Mapping[str, Any] | None = None
+    ) -> RestoreReport:
+        """Take over the state of a checkpoint; see `Learner.restore_from_path`. Everything is in step at once."""
+        put = self.parts.settings_for(component, hyperparameters)
+        return put(super().restore_from_path(path, component=component))
+
+    def restore_part(
+        self, path: Location, *, policy_ids: Ids = None, keys: Ids = None, on_shape: OnShape = "error"
+    ) -> RestoreReport:
+        """Take over some entries of saved policies, with the optimizer's moments of these; see `restore_part`."""
+        return restore_part(self, path, policy_ids=policy_ids, keys=keys, on_shape=on_shape)
 
     def get_checkpointable_components(self) -> list[tuple[str, Restorable]]:
         """The container of policies, and what else there is."""
         return self.parts.components()
 
     def get_spec(self) -> Spec:
-        """See `Restorable`."""
-        options = {} if self.mapping is None else {MAPPING: self.mapping.to_json()}
-        if self.runners is not None:
-            options[RUNNERS] = len(self.runners)
-        return Spec(class_path_of(type(self)), {}, options)
+        """See `Restorable`; the mapping and the number of runners are options."""
+        return Spec(class_path_of(type(self)), {}, self.parts.options())
 
     def get_own_state(self) -> State:
         """The counters, where there is something that counts."""
-        return {"counters": dict(self.counters)} if self.learner is not None or self.runners is not None else {}
+        return self.parts.own_state()
 
     def get_own_roles(self) -> Mapping[str, Role]:
         """See `Restorable`."""

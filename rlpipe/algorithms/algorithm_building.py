@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rlpipe.algorithms.algorithm_reader import EVALUATION, LEARNER, MAPPING, RUNNER, chosen_ids, read_algorithm
+from rlpipe.algorithms.algorithm_reader import (
+    EVALUATION,
+    LEARNER,
+    MAPPING,
+    RUNNER,
+    RUNNERS,
+    Ids,
+    chosen_ids,
+    read_algorithm,
+)
 from rlpipe.algorithms.changes import Changes
 from rlpipe.algorithms.learner import Learner
 from rlpipe.algorithms.policy_mapping import Given, PolicyMapping
 from rlpipe.algorithms.runner_spec import RunnerSpec
 from rlpipe.algorithms.training_spec import TrainingSpec
 from rlpipe.checkpoint.classes import class_path_of, resolve_class
-from rlpipe.checkpoint.place import Place
+from rlpipe.checkpoint.place import Location, Place
 from rlpipe.checkpoint.reader import When, read_manifest
 from rlpipe.checkpoint.restore import build
 from rlpipe.checkpoint.steady import steadily
@@ -26,12 +34,19 @@ if TYPE_CHECKING:
     from rlpipe.algorithms.algorithm import Algorithm
 
 AnyAlgorithm = TypeVar("AnyAlgorithm", bound="Algorithm")
-RUNNERS = "num_env_runners"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Wanted:
-    """What an algorithm has beside its policies; see `Algorithm.from_state`."""
+    """What an algorithm has beside its policies.
+
+    Attributes:
+        training: How policies are trained, all in one way or each in its own; None without a learner.
+        env_runner: What lets them act; None without a runner.
+        num_env_runners: How many of it.
+        evaluation_runner: What lets them act for `evaluate`; None without one of its own.
+        policy_mapping_fn: Which policy acts for which agent; None leaves it to the runner.
+    """
 
     training: TrainingSpec | Mapping[str, TrainingSpec] | None = None
     env_runner: RunnerSpec | None = None
@@ -42,23 +57,40 @@ class Wanted:
 
 def algorithm_at(
     kind: type[AnyAlgorithm],
-    path: str | os.PathLike[str],
-    policy_ids: Collection[str] | None,
+    path: Location,
+    policy_ids: Ids,
     changes: Changes,
     *,
     device: str,
     trust: tuple[str, ...],
 ) -> AnyAlgorithm:
-    """See `Algorithm.from_checkpoint`."""
+    """The algorithm of a checkpoint, with all of its policies or some; wrong arguments are told before it is read.
+
+    Args:
+        kind: The class to build.
+        path: A checkpoint of an algorithm; with `policy_ids` also of a container.
+        policy_ids: Ids or globs; only the files of these policies are opened. None for all.
+        changes: What shall differ from what was saved.
+        device: Where the policies live; on "meta" no array is read.
+        trust: Classes and functions that the caller vouches for.
+
+    Raises:
+        CheckpointError: There is no checkpoint, or it is damaged.
+        ConfigError: An empty list, or a change of something that the checkpoint does not have.
+        SelectionError: An id that is not there, in any of the arguments.
+        TieError: A chosen policy shares arrays with something that is not chosen.
+    """
     when: When = "none" if device == "meta" else "later"
     manifest = read_manifest(path)
     if CONTAINER not in manifest.children and policy_ids is not None:
+        changes.require_there(())
         tree = steadily(path, lambda directory: read_policies(directory, policy_ids, arrays=when))
         policies = build_policies(tree, device=device, trust=trust)
         return kind(policies, policy_mapping_fn=changes.policy_mapping_fn)
     trusted = (*trust, class_path_of(kind))
     resolve_class(manifest.spec.class_path, kind, trust=trusted, where=str(path))
     ids = chosen_ids(path, policy_ids, changes.policies_to_train)
+    changes.require_there(manifest.children)
     checked = changes.checked(ids, trust)
     wanted = None if policy_ids is None else ids
 
@@ -88,7 +120,7 @@ def algorithm_of_children(
         evaluation_runner=children.get(EVALUATION),
     )
     if spec.options.get(MAPPING) is not None:
-        made.set_policy_mapping(spec.options[MAPPING], trust=trust)
+        made.set_policy_mapping(PolicyMapping.from_json(spec.options[MAPPING]), trust=trust)
     return made
 
 
@@ -101,7 +133,20 @@ def algorithm_of_state(
     device: str,
     trust: tuple[str, ...],
 ) -> AnyAlgorithm:
-    """See `Algorithm.from_state`."""
+    """An algorithm of policy specs with a state of `get_state()`. RLlib's state carries its specs.
+
+    Args:
+        kind: The class to build.
+        state: Of an algorithm with a learner and runners as they are wanted here;
+            `get_state(not_components="*_runner")` is one without runners.
+        specs: Policy id -> what it is.
+        wanted: What there is beside the policies.
+        device: Where the policies live.
+        trust: Patterns of class and function paths that may be imported beside rlpipe's.
+
+    Raises:
+        StateMismatchError: The state is not of these specs.
+    """
     policies = {name: spec.build(device=device, trust=trust) for name, spec in specs.items()}
     given, training = wanted.policy_mapping_fn, wanted.training
     mapping = None if given is None else PolicyMapping.of(given, policies, trust=trust)

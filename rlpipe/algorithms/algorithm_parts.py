@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
-from rlpipe.algorithms.algorithm_reader import COUNTERS, EVALUATION, LEARNER, RUNNER
+from rlpipe.algorithms.algorithm_reader import COUNTERS, EVALUATION, LEARNER, MAPPING, RUNNER, RUNNERS
 from rlpipe.algorithms.collected import Samples, counted
+from rlpipe.algorithms.critic_memory import CriticMemory
+from rlpipe.algorithms.env_runner import Episode
 from rlpipe.algorithms.learner import Learner
-from rlpipe.algorithms.policy_mapping import PolicyMapping
+from rlpipe.algorithms.policy_mapping import Given, PolicyMapping
 from rlpipe.algorithms.runner_group import RunnerGroup
 from rlpipe.algorithms.training_spec import TrainingSpec
-from rlpipe.algorithms.weights import Transfer, reduced, weights_of
+from rlpipe.algorithms.weights import Transfer, reduced, together, weights_of
 from rlpipe.checkpoint.following import everything_in, follow
 from rlpipe.checkpoint.restorable import Restorable
+from rlpipe.checkpoint.restore import RestoreReport
 from rlpipe.errors import SelectionError, SpecError, listed
 from rlpipe.modules.multi_rl_module import MultiRLModule
 from rlpipe.policies.policy import Policy
 from rlpipe.policies.policy_tree import CONTAINER
+from rlpipe.snapshot.spec import Json
+from rlpipe.snapshot.state import State
 
 
 class Parts:
@@ -46,6 +52,7 @@ class Parts:
         self.policies, self.learner, self.runners, self.evaluation = policies, learner, runners, evaluation
         self.mapping: PolicyMapping | None = None
         self.counters = dict.fromkeys(COUNTERS, 0)
+        self._critics = CriticMemory()
         self._require_same_policies()
         self._follow()
 
@@ -55,7 +62,13 @@ class Parts:
         return [group for group in (self.runners, self.evaluation) if group is not None]
 
     def components(self) -> list[tuple[str, Restorable]]:
-        """Name and object of each; of runners the first."""
+        """Name and object of each; of runners the first.
+
+        Raises:
+            SpecError: The learner trains other policies than there are; somebody changed the container alone.
+            SelectionError: A policy that a runner lacks, or has alone.
+        """
+        self._require_same_policies()
         groups = ((RUNNER, self.runners), (EVALUATION, self.evaluation))
         found: list[tuple[str, Any]] = [(CONTAINER, self.policies), (LEARNER, self.learner)]
         found += [(name, None if group is None else group.first) for name, group in groups]
@@ -75,10 +88,23 @@ class Parts:
         for group in self.groups:
             group.set_mapping(mapping)
 
+    def options(self) -> dict[str, Json]:
+        """What an algorithm's spec says beside its class."""
+        options: dict[str, Json] = {} if self.mapping is None else {MAPPING: self.mapping.to_json()}
+        return options if self.runners is None else {**options, RUNNERS: len(self.runners)}
+
+    def own_state(self) -> State:
+        """The counters, where there is something that counts."""
+        return {"counters": dict(self.counters)} if self.learner is not None or self.runners is not None else {}
+
     def sample(self, n: int) -> Samples:
-        """See `Algorithm.sample`."""
+        """See `Algorithm.sample`.
+
+        Raises:
+            SpecError: There is no runner.
+        """
         runners = required(self.runners, "env_runner")
-        found: Samples = runners.sample(n)
+        found = self._critics.completed(runners.sample(n), self.policies)
         for name, count in counted(found).items():
             self.counters[name] += count
         runners.share_statistics(self.policies)
@@ -87,14 +113,48 @@ class Parts:
         return found
 
     def update(self, batches: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
-        """See `Algorithm.update`."""
-        losses: dict[str, float] = required(self.learner, "learner").update(batches)
+        """See `Algorithm.update`.
+
+        Raises:
+            SpecError: There is no learner.
+        """
+        learner = required(self.learner, "learner")
+        try:
+            losses: dict[str, float] = learner.update(batches)
+        finally:
+            # Some may have made their step before another one failed.
+            self.sync(together(self.policies, batches))
         self.counters["updates"] += 1
-        self.sync(losses)
         return losses
 
-    def add(self, policy_id: str, policy: Policy, training: TrainingSpec | None, *, trust: tuple[str, ...]) -> None:
-        """Add a policy to everything, or, if something refuses it, to nothing."""
+    def evaluate(self, n: int, *, policy_id: str | None, max_steps: int | None) -> list[Episode]:
+        """See `Algorithm.evaluate`.
+
+        Raises:
+            SpecError: There is no runner.
+        """
+        group = required(self.evaluation or self.runners, "env_runner or evaluation_runner")
+        episodes: list[Episode] = group.first.evaluate(n, policy_id=policy_id, max_steps=max_steps)
+        return episodes
+
+    def add(
+        self, policy_id: str, policy: Policy, training: TrainingSpec | None, given: Given, *, trust: tuple[str, ...]
+    ) -> None:
+        """Add a policy to everything, or, if something refuses it, to nothing.
+
+        Args:
+            policy_id: Its id.
+            policy: The policy.
+            training: How it is trained; None: it is not.
+            given: The new mapping; None keeps the old one.
+            trust: Patterns of class and function paths that may be imported beside rlpipe's.
+
+        Raises:
+            IdError: The id is taken, or cannot name a directory.
+            SelectionError: The mapping names a policy that is not there.
+            SpecError: It shall be trained, and there is no learner.
+        """
+        mapping = None if given is None else PolicyMapping.of(given, [*self.policies, policy_id], trust=trust)
         self.policies.add_rl_module(policy_id, policy)
         try:
             if training is not None:
@@ -104,16 +164,61 @@ class Parts:
             raise
         for group in self.groups:
             group.add_policy(policy_id, policy)
+        if mapping is not None:
+            self.set_mapping(mapping)
         self._follow()
 
-    def remove(self, policy_id: str) -> Policy:
-        """Take a policy out of everything; gives it."""
-        policy: Policy = self.policies.remove_rl_module(policy_id)
+    def remove(self, policy_id: str, given: Given) -> Policy:
+        """Take a policy out of everything; gives it.
+
+        Args:
+            policy_id: Its id.
+            given: The new mapping; None keeps the old one.
+
+        Raises:
+            SelectionError: There is none, or a mapping still leads to it.
+        """
+        policy: Policy = self.policies[policy_id]
+        left = [name for name in self.policies if name != policy_id]
+        mapping = self.mapping if given is None else PolicyMapping.of(given, left)
+        for kept in [mapping] if mapping is not None else [group.first.mapping for group in self.groups]:
+            if kept is not None:
+                kept.require_known(left)
+        self.policies.remove_rl_module(policy_id)
         if self.learner is not None and policy_id in self.learner:
             self.learner.remove_policy(policy_id)
         for group in self.groups:
             group.remove_policy(policy_id)
+        if mapping is not None:
+            self.set_mapping(mapping)
         return policy
+
+    def settings_for(
+        self, component: str | None, values: Mapping[str, Any] | None
+    ) -> Callable[[RestoreReport], RestoreReport]:
+        """Check other settings of the optimizers for a restore; gives what puts them in and tells it in the report.
+
+        Args:
+            component: Path of what is restored; None for everything.
+            values: Name -> value, or nothing.
+
+        Raises:
+            SpecError: An optimizer cannot take such settings, or none is restored; nothing is changed.
+        """
+        if not values:
+            return lambda report: report
+        head, _, rest = (component or LEARNER).partition("/")
+        if head != LEARNER:
+            raise SpecError(
+                f"{component} has no optimizer to set",
+                expected=f"a restore of everything, or of {LEARNER} or something in it",
+                found=f"hyperparameters for {component}",
+                fix="leave them away",
+            )
+        learner = required(self.learner, "learner")
+        ids = [rest.partition("/")[0]] if rest else None
+        learner.check_hyperparameters(values, policy_ids=ids)
+        return lambda report: replace(report, notes=learner.set_hyperparameters(values, policy_ids=ids))
 
     def _follow(self) -> None:
         for _, part in self.components():
@@ -133,7 +238,7 @@ class Parts:
                 f"the learner trains other policies under {listed(strange)}",
                 expected="the very policies of the algorithm",
                 found="others of these ids, or none",
-                fix="make the learner of the same policies",
+                fix="make the learner of the same policies; the algorithm itself adds and removes them",
             )
         for group in self.groups:
             for name in group.first.policies.keys() ^ policies.keys():

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from rlpipe.algorithms.policy_mapping import PolicyMapping
-from rlpipe.checkpoint.place import Place
+from rlpipe.checkpoint.place import Location, Place
 from rlpipe.checkpoint.reader import When, find_component, read_checkpoint, read_manifest, read_own
 from rlpipe.errors import SelectionError, SpecError
 from rlpipe.policies.policy_tree import CONTAINER, read_policies
@@ -21,13 +20,15 @@ LEARNER = "learner"
 RUNNER = "env_runner"
 EVALUATION = "evaluation_runner"
 MAPPING = "policy_mapping"
+RUNNERS = "num_env_runners"
 COUNTERS = ("env_steps", "episodes", "updates")
 """Names of an algorithm's own counters."""
 
+Ids: TypeAlias = Collection[str] | None
+"""Ids of policies, or globs over them where that is said; None for all, or for those of before."""
 
-def chosen_ids(
-    path: str | os.PathLike[str], policy_ids: Collection[str] | None, policies_to_train: Collection[str] | None
-) -> tuple[str, ...]:
+
+def chosen_ids(path: Location, policy_ids: Ids, policies_to_train: Ids) -> tuple[str, ...]:
     """The ids of the chosen policies of a checkpoint, sorted; nothing but manifests is opened.
 
     Args:
@@ -48,7 +49,7 @@ def chosen_ids(
     return tuple(sorted(ids))
 
 
-def _require_trainable(path: str | os.PathLike[str], wanted: Collection[str], ids: Collection[str]) -> None:
+def _require_trainable(path: Location, wanted: Collection[str], ids: Collection[str]) -> None:
     if LEARNER not in read_manifest(path).children:
         raise SpecError(
             f"{path} has nothing that trains policies",
@@ -67,7 +68,7 @@ def _require_trainable(path: str | os.PathLike[str], wanted: Collection[str], id
             )
 
 
-def read_algorithm(directory: Place, ids: Collection[str] | None, *, arrays: When) -> Snapshot:
+def read_algorithm(directory: Place, ids: Ids, *, arrays: When) -> Snapshot:
     """An algorithm's snapshot, of some of its policies as if the others had never been.
 
     Args:
@@ -115,7 +116,7 @@ def _runner(directory: Place, ids: Collection[str], arrays: When) -> Snapshot:
 
 def _mapped(spec: Spec, ids: Collection[str]) -> Spec:
     """The spec with what is left of its mapping."""
-    saved: Any = spec.options.get(MAPPING)
+    saved: Any = PolicyMapping.from_json(spec.options.get(MAPPING))
     if not isinstance(saved, dict):
         return spec
     left = PolicyMapping(saved).only(ids)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rlpipe.algorithms.algorithm_reader import EVALUATION, LEARNER, MAPPING, RUNNER
+from rlpipe.algorithms.policy_mapping import PolicyMapping
 from rlpipe.policies.policy_tree import CONTAINER
 from rlpipe.snapshot.selection import Selection, select
 from rlpipe.snapshot.snapshot import Role, Snapshot
@@ -163,10 +164,10 @@ def renamed_copies(tree: Snapshot, names: Mapping[str, str]) -> Snapshot:
 
 
 def _remapped(part: Snapshot, names: Mapping[str, str]) -> Snapshot:
-    saved = part.spec.options.get(MAPPING)
+    saved = PolicyMapping.from_json(part.spec.options.get(MAPPING))
     if not isinstance(saved, dict):
         return part
-    mapping = {agent: names.get(policy_id, policy_id) for agent, policy_id in saved.items()}
+    mapping = PolicyMapping({agent: names.get(policy_id, policy_id) for agent, policy_id in saved.items()}).to_json()
     return replace(part, spec=replace(part.spec, options={**part.spec.options, MAPPING: mapping}))
 
 

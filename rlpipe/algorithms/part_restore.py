@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
-from rlpipe.algorithms.algorithm_reader import LEARNER, chosen_ids, read_algorithm
+from rlpipe.algorithms.algorithm_reader import LEARNER, Ids, chosen_ids, read_algorithm
 from rlpipe.algorithms.learner_snapshot import Changed, in_step
+from rlpipe.checkpoint.place import Location
 from rlpipe.checkpoint.restorable import Restorable
-from rlpipe.checkpoint.restore import RestoreReport, restore_into, snapshot_of
+from rlpipe.checkpoint.restore import RestoreReport, glance_of, restore_into
 from rlpipe.checkpoint.steady import steadily
 from rlpipe.policies.policy_tree import CONTAINER
 from rlpipe.snapshot.merge import merge
@@ -23,17 +22,31 @@ _UNTIED = Selection(ties="untie")
 
 def restore_part(
     algorithm: Restorable,
-    path: str | os.PathLike[str],
+    path: Location,
     *,
-    policy_ids: Collection[str] | None,
-    keys: Collection[str] | None,
+    policy_ids: Ids,
+    keys: Ids,
     on_shape: OnShape,
 ) -> RestoreReport:
-    """Put entries of saved policies into an algorithm; everything else in it stays, and is brought in step.
+    """Put entries of saved policies into an algorithm, with the optimizer's moments that belong to them.
 
-    See `Algorithm.restore_part`.
+    What is not taken stays as it is, with its own moments, and is brought in step. Moments of entries that came
+    reshaped, or from a checkpoint that knows nothing of their training, start anew; the report's notes say so.
+
+    Args:
+        algorithm: The algorithm.
+        path: A checkpoint of an algorithm.
+        policy_ids: Ids or globs; None for all that it holds.
+        keys: Globs over the keys of policies, such as "encoder/*"; None for all.
+        on_shape: What to do with an array that has another shape here: "error", "skip" leaves the one here,
+            "copy_overlap" copies of each axis as much as both have.
+
+    Raises:
+        SelectionError: A pattern that matches nothing.
+        SpecError: A policy is something else here, in more than sizes.
+        StateMismatchError: Entries that this algorithm lacks, or of another dtype or shape.
     """
-    live = snapshot_of(algorithm)
+    live = glance_of(algorithm)
     ids = chosen_ids(path, policy_ids, None)
     saved = steadily(Path(path), lambda directory: read_algorithm(directory, ids, arrays="verify"))
     wanted = Selection(keys=None if keys is None else tuple(keys), ties="untie")

@@ -9,6 +9,8 @@ from typing import Any, Self
 import torch
 from torch import nn
 
+from rlpipe.algorithms.hyperparameters import Change, Hyperparameters
+from rlpipe.algorithms.kept_names import kept_names, require_accepted
 from rlpipe.algorithms.kept_values import given_back, kept
 from rlpipe.algorithms.optimizer_state import (
     check_optimizer_state,
@@ -29,6 +31,8 @@ from rlpipe.snapshot.spec import Spec
 from rlpipe.snapshot.state import State, from_dotted, join, to_dotted
 
 POLICY = "policy"
+_GONE = frozenset({"verbose"})
+"""What schedulers of earlier versions of torch kept."""
 
 
 class PolicyLearner(Checkpointable):
@@ -67,6 +71,22 @@ class PolicyLearner(Checkpointable):
         self.optimizer = self.training.build_optimizer(self.named, trust=self.trust)
         self.scheduler = self.training.build_scheduler(self.optimizer, trust=self.trust)
 
+    def _keep_up(self) -> None:
+        """Train the parameters that the module has now, such as a layer that was put in or is shared since.
+
+        What is known of parameters that stayed is kept; of the others the optimizer starts anew.
+        """
+        known, now = self.named, named_parameters(self.policy.module)
+        if known.keys() == now.keys() and all(known[name] is parameter for name, parameter in now.items()):
+            return
+        saved, schedule = optimizer_state(self.optimizer, known), self.scheduler and self.scheduler.state_dict()
+        stayed = {name for name, parameter in now.items() if known.get(name) is parameter}
+        moments = {name: entry if name in stayed else ({},) for name, entry in to_dotted(saved["moments"]).items()}
+        self.adopt(self.policy)
+        load_optimizer_state(self.optimizer, self.named, {**saved, "moments": from_dotted(moments)})
+        if self.scheduler is not None:
+            self.scheduler.load_state_dict(schedule)
+
     def update(self, batch: Mapping[str, Any]) -> float:
         """One step down the gradient of the loss.
 
@@ -79,6 +99,7 @@ class PolicyLearner(Checkpointable):
         Raises:
             SpecError: The loss is no finite scalar.
         """
+        self._keep_up()
         module = self.policy.module
         found = to_device(batch, place_of(module))
         losses: list[torch.Tensor] = []
@@ -104,37 +125,49 @@ class PolicyLearner(Checkpointable):
         elif self.scheduler is not None:
             self.scheduler.step()
 
+    @property
+    def hyperparameters(self) -> Hyperparameters:
+        """Settings of the optimizer and its schedule, to look at and to change."""
+        return Hyperparameters(self.optimizer, self.scheduler, self.named)
+
     def get_hyperparameters(self) -> dict[str, Any]:
         """Settings of the optimizer in force: name -> value, or a list with one for each group where they differ."""
-        groups = self.optimizer.param_groups
-        names = [name for name in groups[0] if name != "params"]
-        values = {name: [group[name] for group in groups] for name in names}
-        return {name: found[0] if found.count(found[0]) == len(found) else found for name, found in values.items()}
+        return self.hyperparameters.in_force()
 
     def set_hyperparameters(self, values: Mapping[str, Any]) -> tuple[str, ...]:
-        """Put settings into every group; a scheduler starts from a new `lr` with the share that it had reached.
-
-        Returns:
-            What changed, in words.
+        """Put settings into the groups of the optimizer; says what changed. See `Hyperparameters`.
 
         Raises:
-            SpecError: The optimizer has no such setting.
+            SpecError: See `check_hyperparameters`; nothing was changed.
         """
-        known = self.get_hyperparameters()
-        if unknown := sorted(values.keys() - known.keys()):
-            raise SpecError(
-                f"{type(self.optimizer).__qualname__} has no setting {', '.join(unknown)}",
-                expected=", ".join(known),
-                found=", ".join(unknown),
-            )
-        for group in self.optimizer.param_groups:
-            share = group["lr"] / group["initial_lr"] if "lr" in values and group.get("initial_lr") else 1.0
-            group.update(values)
-            if "lr" in values and "initial_lr" in group:
-                group["initial_lr"], group["lr"] = values["lr"], values["lr"] * share
-        if self.scheduler is not None and "lr" in values and hasattr(self.scheduler, "base_lrs"):
-            self.scheduler.base_lrs = [values["lr"]] * len(self.scheduler.base_lrs)
-        return tuple(f"{name}: {known[name]} -> {value}" for name, value in values.items() if known[name] != value)
+        self.check_hyperparameters(values)
+        return self.hyperparameters.change(values)
+
+    def check_hyperparameters(self, values: Mapping[str, Any]) -> None:
+        """Refuse settings that the optimizer could not go on with; nothing is changed.
+
+        Raises:
+            SelectionError: A glob that matches no parameter.
+            SpecError: It has no such setting, refuses the value, or would need what was not kept so far.
+        """
+        self._keep_up()
+        for change in self.hyperparameters.planned(values):
+            require_accepted(self.training, self.optimizer, {change.name: change.value}, trust=self.trust)
+            if change.name != "lr":
+                self._require_moments(change)
+
+    def _require_moments(self, change: Change) -> None:
+        for group in (self.optimizer.param_groups[place] for place in change.places):
+            settings = {**{name: value for name, value in group.items() if name != "params"}, change.name: change.value}
+            for parameter in group["params"]:
+                own = self.optimizer.state.get(parameter, {})
+                if lacking := own and self._kept_names(settings, parameter) - own.keys():
+                    raise SpecError(
+                        f"{type(self.optimizer).__qualname__} cannot go on with {change.name}={change.value}",
+                        expected=f"{', '.join(sorted(lacking))} of each parameter",
+                        found="nothing: they were not kept so far",
+                        fix=f"leave {change.name} as it was, or begin with a new learner",
+                    )
 
     def get_checkpointable_components(self) -> list[tuple[str, Restorable]]:
         """The policy, with a copy of its own on disk."""
@@ -146,6 +179,7 @@ class PolicyLearner(Checkpointable):
 
     def get_own_state(self) -> State:
         """Moments and settings of the optimizer, the scheduler, the count of steps, and what is trained."""
+        self._keep_up()
         scheduler = {} if self.scheduler is None else self.scheduler.state_dict()
         return {
             **optimizer_state(self.optimizer, self.named),
@@ -168,10 +202,13 @@ class PolicyLearner(Checkpointable):
         Raises:
             StateMismatchError: The state is of another optimizer or scheduler.
         """
-        check_optimizer_state(self.optimizer, self.named, state)
+        self._keep_up()
+        check_optimizer_state(self.optimizer, self.named, state, self._kept_names)
         (saved,) = state["scheduler"]
-        if bool(saved) != (self.scheduler is not None):
-            raise StateMismatchError("the state does not fit the scheduler", mismatched=["scheduler"])
+        _require_scheduler(self.scheduler, saved)
+
+    def _kept_names(self, settings: State, parameter: torch.Tensor) -> frozenset[str]:
+        return kept_names(self.training, settings, parameter, trust=self.trust)
 
     def set_own_state(self, state: State) -> None:
         """See `Restorable`."""
@@ -200,6 +237,18 @@ def _training(module: nn.Module) -> Iterator[None]:
     finally:
         for part in resting:
             part.training = False
+
+
+def _require_scheduler(scheduler: Any, saved: State) -> None:
+    own = {} if scheduler is None else scheduler.state_dict()
+    ours, theirs = ({name for name in names if name[0] != "_"} for names in (own, saved))
+    if ours != theirs - _GONE or bool(own) != bool(saved):
+        raise StateMismatchError(
+            "the state does not fit the scheduler",
+            missing=[f"scheduler/{name}" for name in ours - theirs],
+            unexpected=[f"scheduler/{name}" for name in theirs - ours],
+            fix="restore it into a learner with a scheduler of the same class",
+        )
 
 
 def to_device(value: Any, device: torch.device) -> Any:

@@ -9,6 +9,8 @@ from typing import Any, TypeAlias
 
 from rlpipe.checkpoint.classes import callable_path_of, resolve_callable
 from rlpipe.errors import ConfigError, SelectionError, listed
+from rlpipe.snapshot.ordered import from_order, in_order
+from rlpipe.snapshot.selection import is_glob
 from rlpipe.snapshot.spec import Json
 
 MappingFn: TypeAlias = Callable[[str], str]
@@ -47,6 +49,11 @@ class PolicyMapping:
         made = given if isinstance(given, PolicyMapping) else cls._made(given, trust)
         made.require_known(ids)
         return made
+
+    @classmethod
+    def from_json(cls, value: Json) -> Given:
+        """What `of` makes the same mapping of again."""
+        return value if value is None or isinstance(value, str) else from_order(value, where="policy_mapping")
 
     @classmethod
     def _made(cls, given: Any, trust: tuple[str, ...]) -> PolicyMapping:
@@ -103,9 +110,9 @@ class PolicyMapping:
         return next((policy_id for glob, policy_id in self.patterns.items() if fnmatchcase(agent, glob)), None)
 
     def to_json(self) -> Json:
-        """Plain JSON: the patterns, or the function's path."""
+        """Plain JSON: the patterns, whose order counts among globs, or the function's path."""
         if self.function is None:
-            return dict(self.patterns)
+            return in_order(self.patterns, [agent for agent in self.patterns if is_glob(agent)])
         return self.path or callable_path_of(self.function)
 
 

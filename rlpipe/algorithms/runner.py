@@ -259,7 +259,7 @@ class EnvRunner(Checkpointable):
             num_envs=spec.options["num_envs"],
             trust=trust,
         )
-        made._hold(children[CONTAINER], spec.options["policy_mapping"])
+        made._hold(children[CONTAINER], PolicyMapping.from_json(spec.options["policy_mapping"]))
         return made
 
     def _hold(self, policies: MultiRLModule, mapping: Given) -> None:

@@ -30,14 +30,23 @@ class RunnerGroup:
     """
 
     def __init__(self, first: EnvRunner, count: int = 1) -> None:
-        if count < 1:
-            raise ConfigError("num_env_runners", expected="at least 1", found=str(count))
         self.first = first
-        self.runners = (first, *(_like(first, index) for index in range(1, count)))
+        self.remake(count)
         follow(first, self._follow_first)
 
     def __len__(self) -> int:
         return len(self.runners)
+
+    def remake(self, count: int, *, env: str | None = None) -> None:
+        """Have another number of runners, perhaps of another environment; all but the first one are made anew.
+
+        Raises:
+            ConfigError: Fewer than one.
+        """
+        if count < 1:
+            raise ConfigError("num_env_runners", expected="at least 1", found=str(count))
+        self.first.env = env or self.first.env
+        self.runners = (self.first, *(_like(self.first, index) for index in range(1, count)))
 
     def _follow_first(self) -> None:
         """The first one was restored: the others are at the same place of their own episodes."""

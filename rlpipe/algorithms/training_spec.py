@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from rlpipe.algorithms.parameter_groups import parameter_groups, require_known_settings
 from rlpipe.checkpoint.classes import callable_path_of, class_path_of, resolve_callable, resolve_class
 from rlpipe.errors import SpecError
 from rlpipe.modules.fields import refuse_unknown
 from rlpipe.modules.rl_module import plain_json
-from rlpipe.snapshot.selection import matches, require_matches
+from rlpipe.snapshot.ordered import from_order, in_order
 from rlpipe.snapshot.spec import Json
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ class TrainingSpec:
         loss: A function `loss(module, batch)` that gives a scalar tensor, or its dotted path.
         optimizer: A class of torch.optim, or any other optimizer that is trusted, or its dotted path.
         optimizer_kwargs: Its arguments beside the parameters, such as {"lr": 1e-3}. Plain data.
-        groups: Glob over parameter keys such as "encoder/*" -> arguments for those parameters. The rest, if there is
-            any, is a group of its own, the last one.
+        groups: Glob over parameter keys such as "encoder/*" -> arguments for those parameters. The first pattern that
+            matches counts; the rest, if there is any, is a group of its own, the last one.
         scheduler: A class of torch.optim.lr_scheduler, or any other that is trusted, or its dotted path; None for none.
         scheduler_kwargs: Its arguments beside the optimizer. Plain data.
     """
@@ -57,7 +58,8 @@ class TrainingSpec:
 
     def options(self) -> dict[str, Json]:
         """The numbers to build it with, as plain JSON; those that are in force are state."""
-        return {name: plain_json(getattr(self, name), where=name) for name in _OPTIONS}
+        found = {name: plain_json(getattr(self, name), where=name) for name in _OPTIONS}
+        return {**found, "groups": in_order(found["groups"], self.groups)}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Json], options: Mapping[str, Json]) -> TrainingSpec:
@@ -72,7 +74,7 @@ class TrainingSpec:
                 raise SpecError(
                     f"{where} lacks {', '.join(missing)}", expected=", ".join(known), found=str(list(found))
                 )
-        return cls(**value, **options)
+        return cls(**value, **{**options, "groups": from_order(options["groups"], where="groups of training")})
 
     def build_loss(self, *, trust: tuple[str, ...] = ()) -> Loss:
         """The function.
@@ -95,14 +97,17 @@ class TrainingSpec:
         Raises:
             UntrustedClassError: The class is neither of torch.optim nor trusted.
             SpecError: The class does not take the arguments, or there is nothing to train.
-            SelectionError: A pattern of `groups` matches no parameter.
+            SelectionError: A pattern of `groups` matches no parameter, or just what earlier ones took.
         """
         import torch
 
         kind: Any = self.optimizer
         if isinstance(kind, str):
             kind = resolve_class(kind, torch.optim.Optimizer, trust=(*_OF_TORCH, *trust), where="the optimizer")
-        return _built(kind, self._parameter_groups(named), self.optimizer_kwargs)
+        groups = {pattern: _arguments(settings) for pattern, settings in self.groups.items()}
+        made: torch.optim.Optimizer = _built(kind, parameter_groups(named, groups), self.optimizer_kwargs)
+        require_known_settings(made, groups)
+        return made
 
     def build_scheduler(self, optimizer: torch.optim.Optimizer, *, trust: tuple[str, ...] = ()) -> Any:
         """A fresh scheduler of an optimizer, or None; see `build_optimizer`."""
@@ -116,17 +121,6 @@ class TrainingSpec:
             kind = resolve_class(kind, base, trust=(*_OF_TORCH, *trust), where="the scheduler")
         return _built(kind, optimizer, self.scheduler_kwargs)
 
-    def _parameter_groups(self, named: Named) -> list[dict[str, Any]]:
-        """A group for each pattern, without what an earlier one took, and one for the rest."""
-        keys = {name.replace(".", "/"): name for name in named}
-        require_matches(self.groups, keys, "parameter")
-        left, groups = dict(keys), []
-        for pattern, settings in self.groups.items():
-            taken = [key for key in left if matches(key, pattern)]
-            groups.append({**settings, "params": [named[left.pop(key)] for key in taken]})
-        rest = [named[name] for name in left.values()]
-        return [*(group for group in groups if group["params"]), *([{"params": rest}] if rest else [])]
-
 
 def _path(value: str | type) -> str:
     return value if isinstance(value, str) else class_path_of(value)
@@ -134,13 +128,17 @@ def _path(value: str | type) -> str:
 
 def _built(kind: Any, first: Any, kwargs: Mapping[str, Any]) -> Any:
     try:
-        return kind(first, **{name: _argument(value) for name, value in kwargs.items()})
+        return kind(first, **_arguments(kwargs))
     except (TypeError, ValueError, RuntimeError) as error:
         raise SpecError(
             f"{kind.__qualname__} cannot be built of its arguments",
             expected="arguments that it takes, and parameters to train",
             found=f"{type(error).__name__}: {error}"[:300],
         ) from error
+
+
+def _arguments(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _argument(value) for name, value in values.items()}
 
 
 def _argument(value: Any) -> Any:

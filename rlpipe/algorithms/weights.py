@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlpipe.checkpoint.following import quietly
-from rlpipe.checkpoint.restore import snapshot_of
+from rlpipe.checkpoint.restore import glance_of
 from rlpipe.modules.multi_rl_module import MultiRLModule
 from rlpipe.modules.torch.probing import place_of
 from rlpipe.modules.torch.trial import trial
 from rlpipe.policies.policy import Policy
+from rlpipe.policies.policy_tree import CONTAINER
 from rlpipe.snapshot.selection import Selection, select
 from rlpipe.snapshot.snapshot import Snapshot
 from rlpipe.snapshot.state import State, arrays, copied, entries, from_entries
@@ -43,8 +44,7 @@ class Transfer:
 def reduced(policy: Policy) -> tuple[State, Transfer]:
     """A copy of what of a policy acts, and how much that is."""
     # What the module says of itself is proven when it is saved; between two steps there is no time for it.
-    with trial(place_of(policy.module)):
-        live = snapshot_of(policy)
+    live = glance_of(policy)
     acting = select(live, _INFERENCE)
     return copied(acting.state), Transfer(_bytes(live), _bytes(acting))
 
@@ -52,15 +52,41 @@ def reduced(policy: Policy) -> tuple[State, Transfer]:
 def weights_of(
     policies: MultiRLModule, policy_ids: Collection[str] | None, *, inference_only: bool
 ) -> dict[str, State]:
-    """Copies of the weights of some policies, or of all; see `Algorithm.get_weights`."""
+    """Copies of the weights of some policies, or of all.
+
+    Raises:
+        SelectionError: A policy that is not there.
+    """
     chosen = {name: policies[name] for name in (policies if policy_ids is None else policy_ids)}
     if inference_only:
         return {name: reduced(policy)[0] for name, policy in chosen.items()}
     return {name: policy.get_state() for name, policy in chosen.items()}
 
 
+def state_of_weights(policies: MultiRLModule, weights: Mapping[str, State]) -> State:
+    """The part of an algorithm's state that puts weights into policies, whole ones or what acts.
+
+    Raises:
+        SelectionError: A policy that is not there.
+    """
+    return {CONTAINER: {name: completed(policies[name], state) for name, state in weights.items()}}
+
+
 def _bytes(snapshot: Snapshot) -> int:
     return sum({id(array): array.nbytes for array in arrays(snapshot.state).values()}.values())
+
+
+def together(policies: MultiRLModule, ids: Collection[str]) -> list[str]:
+    """Those of the ids that there are, and of policies that share a tensor with one of them."""
+    tensors = {name: _places(policy) for name, policy in policies.items()}
+    changed = set().union(*(tensors[name] for name in ids if name in tensors))
+    return [name for name in policies if name in ids or not changed.isdisjoint(tensors[name])]
+
+
+def _places(policy: Policy) -> set[int]:
+    module = policy.module
+    found = {tensor.untyped_storage().data_ptr() for tensor in (*module.parameters(), *module.buffers())}
+    return found - {0}
 
 
 def slim_copy(policy: Policy, *, trust: tuple[str, ...] = ()) -> Policy:
@@ -81,7 +107,7 @@ def set_acting(policy: Policy, weights: Mapping[str, Any]) -> None:
     Raises:
         StateMismatchError: They are of another policy; nothing was changed.
     """
-    with trial(place_of(policy.module)), quietly():
+    with quietly():
         policy.set_state(completed(policy, weights))
 
 

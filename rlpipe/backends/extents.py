@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import repeat
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
@@ -17,7 +18,7 @@ import numpy as np
 import xxhash
 
 from rlpipe.backends.array_file import SMALL, bytes_of, in_parallel
-from rlpipe.backends.ranges import Ranges, damage, open_ranges
+from rlpipe.backends.ranges import Ranges, damage, open_ranges, read_whole
 from rlpipe.errors import listed
 from rlpipe.snapshot.dtypes import DTYPES, DType, storage_dtype
 from rlpipe.snapshot.state import Array
@@ -78,6 +79,50 @@ class ArrayFile:
         stops.append(self.size)
         return tuple(zip(stops[::2], stops[1::2], strict=True))
 
+    @cached_property
+    def cuts(self) -> Cuts:
+        """How its bytes, whole in memory, are cut up."""
+        return _cuts(self.extents, 0, self.gaps)
+
+
+class Cuts(NamedTuple):
+    """How bytes in memory are cut up into arrays, in columns: a small array costs more to ask for than to read.
+
+    Attributes:
+        keys: Key of each array.
+        places: Where its bytes are.
+        shapes: Its shape.
+        dtypes: Its dtype as it is stored.
+        offsets: Where it begins; 0 for one without elements.
+        natives: Key and dtype of those that have another dtype in memory.
+        gaps: What is in no array.
+    """
+
+    keys: tuple[str, ...]
+    places: tuple[slice, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[DType, ...]
+    offsets: tuple[int, ...]
+    natives: tuple[tuple[str, DType], ...]
+    gaps: tuple[slice, ...]
+
+
+def _cuts(extents: Sequence[Extent], start: int, gaps: Iterable[tuple[int, int]] = ()) -> Cuts:
+    """The cuts of bytes of which the first one stands at `start` in the file."""
+    offsets = tuple(each.offset - start if each.length else 0 for each in extents)
+    forms = [_FORMS[each.dtype] for each in extents]
+    return Cuts(
+        keys=tuple(each.key for each in extents),
+        places=tuple(slice(at, at + each.length) for at, each in zip(offsets, extents, strict=True)),
+        shapes=tuple(each.shape for each in extents),
+        dtypes=tuple(stored for stored, _ in forms),
+        offsets=offsets,
+        natives=tuple(
+            (each.key, native) for each, (_, native) in zip(extents, forms, strict=True) if native is not None
+        ),
+        gaps=tuple(slice(*gap) for gap in gaps),
+    )
+
 
 def read_arrays(
     directory: str, file: ArrayFile, extents: Sequence[Extent], digests: Mapping[str, str]
@@ -99,13 +144,14 @@ def read_arrays(
     """
     found: dict[str, Array] = {}
     damaged: list[str] = []
-    with open_ranges(f"{directory}/{file.name}", file.size) as ranges:
+    path = f"{directory}/{file.name}"
+    with open_ranges(path, file.size) as ranges:
         for run in _runs(extents, _SMALL_GAP):
             start = run[0].offset
             buffer, wrong = _read_run(ranges, start, run[-1].offset + run[-1].length, run, digests)
             damaged += wrong
-            found |= _views(buffer, run, start)
-    _require_whole(ranges, file, damaged, file.frame)
+            found |= _views(buffer, _cuts(run, start))
+    _require_whole(path, file, damaged, file.frame)
     return found
 
 
@@ -123,20 +169,22 @@ def read_all_arrays(directory: str, file: ArrayFile, digests: Mapping[str, str])
     Raises:
         IntegrityError: As `read_arrays`; damage outside the arrays counts too.
     """
-    with open_ranges(f"{directory}/{file.name}", file.size) as ranges:
-        ranges.want_all()
-        buffer, damaged = _read_run(ranges, 0, file.size, file.extents, digests)
-        frame = _frame_in(buffer, file) if file.size <= SMALL else _frame(ranges, file)
-    _require_whole(ranges, file, damaged, frame)
-    return _views(buffer, file.extents, 0)
+    path = f"{directory}/{file.name}"
+    if file.size <= SMALL:
+        buffer: bytes | memoryview = read_whole(path, file.size)
+        found, frame = _hashes_of(buffer, file.cuts)
+        damaged = _wrong(file.cuts.keys, found, digests)
+    else:
+        with open_ranges(path, file.size) as ranges:
+            ranges.want_all()
+            buffer, damaged = _read_run(ranges, 0, file.size, file.extents, digests)
+            frame = _frame(ranges, file)
+    _require_whole(path, file, damaged, frame)
+    return _views(buffer, file.cuts)
 
 
 def read_into(
-    directory: str,
-    file: ArrayFile,
-    extents: Sequence[Extent],
-    digests: Mapping[str, str],
-    targets: Mapping[str, Array],
+    ranges: Ranges, file: ArrayFile, extents: Sequence[Extent], digests: Mapping[str, str], targets: Mapping[str, Array]
 ) -> None:
     """Read arrays straight into memory that is there, checking them on the way.
 
@@ -144,7 +192,7 @@ def read_into(
     that.
 
     Args:
-        directory: The component's directory.
+        ranges: The file, open (see `open_file`).
         file: What its manifest says of the file.
         extents: The arrays to read.
         digests: Key of each -> xxh3-128 of its bytes in hex.
@@ -154,22 +202,34 @@ def read_into(
         IntegrityError: As `read_arrays`.
     """
     memory = {each.key: bytes_of(targets[each.key].view(storage_dtype(each.dtype))) for each in extents}
-    with open_ranges(f"{directory}/{file.name}", file.size) as ranges:
-        found = _each(lambda each: ranges.read_hashed(memory[each.key], each.offset), extents, extents)
-        frame = _frame(ranges, file) if len(extents) == len(file.extents) else file.frame
-    _require_whole(ranges, file, _wrong(extents, found, digests), frame)
+    found = _each(lambda each: ranges.read_hashed(memory[each.key], each.offset), extents, extents)
+    _require_hashes(ranges, file, extents, found, digests)
 
 
-def check_arrays(directory: str, file: ArrayFile, extents: Sequence[Extent], digests: Mapping[str, str]) -> None:
-    """Read arrays in little memory, only to check them.
+def check_arrays(ranges: Ranges, file: ArrayFile, extents: Sequence[Extent], digests: Mapping[str, str]) -> None:
+    """Read arrays of an open file in little memory, only to check them.
 
     Raises:
         IntegrityError: As `read_arrays`.
     """
-    with open_ranges(f"{directory}/{file.name}", file.size) as ranges:
-        found = _each(lambda each: ranges.digest(each.offset, each.length), extents, extents)
-        frame = _frame(ranges, file) if len(extents) == len(file.extents) else file.frame
-    _require_whole(ranges, file, _wrong(extents, found, digests), frame)
+    found = _each(lambda each: ranges.digest(each.offset, each.length), extents, extents)
+    _require_hashes(ranges, file, extents, found, digests)
+
+
+def _require_hashes(
+    ranges: Ranges, file: ArrayFile, extents: Sequence[Extent], found: Sequence[str], digests: Mapping[str, str]
+) -> None:
+    frame = _frame(ranges, file) if len(extents) == len(file.extents) else file.frame
+    _require_whole(ranges.path, file, _wrong(_keys(extents), found, digests), frame)
+
+
+def open_file(directory: str, file: ArrayFile) -> Ranges:
+    """An array file, open while its block runs: what takes its place, or removes it, changes nothing for the block.
+
+    Raises:
+        IntegrityError: It is missing, of another size, no regular file, or a Git LFS pointer.
+    """
+    return open_ranges(f"{directory}/{file.name}", file.size)
 
 
 def damaged_parts(directory: str, file: ArrayFile, digests: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -186,27 +246,26 @@ def damaged_parts(directory: str, file: ArrayFile, digests: Mapping[str, str]) -
     Raises:
         IntegrityError: The file is missing, of another size, no regular file, or a Git LFS pointer.
     """
-    with open_ranges(f"{directory}/{file.name}", file.size) as ranges:
-        ranges.want_all()
-        if file.size <= SMALL:
-            data = ranges.read(0, file.size)
-            found, frame = _hashes(memoryview(data), 0, file.extents), _frame_in(data, file)
-        else:
+    path = f"{directory}/{file.name}"
+    if file.size <= SMALL:
+        found, frame = _hashes_of(read_whole(path, file.size), file.cuts)
+    else:
+        with open_ranges(path, file.size) as ranges:
+            ranges.want_all()
             found = _each(lambda each: ranges.digest(each.offset, each.length), file.extents, file.extents)
             frame = _frame(ranges, file)
-    findings = [(key, "its bytes have changed") for key in _wrong(file.extents, found, digests)]
+    findings = [(key, "its bytes have changed") for key in _wrong(_keys(file.extents), found, digests)]
     if frame != file.frame:
         findings.append(("", "bytes outside the arrays have changed"))
     return findings
 
 
-def _views(buffer: bytes | memoryview, extents: Iterable[Extent], start: int) -> dict[str, Array]:
-    """The arrays that lie in a read-only buffer whose first byte stands at `start`; big-endian machines get copies."""
-    found: dict[str, Array] = {}
-    for key, dtype, shape, offset, length in extents:
-        stored, native = _FORMS[dtype]
-        array = np.ndarray(shape, stored, buffer, offset - start) if length else np.ndarray(shape, stored, b"")
-        found[key] = array if native is None else _converted(array, native)
+def _views(buffer: bytes | memoryview, cuts: Cuts) -> dict[str, Array]:
+    """The arrays in a read-only buffer; big-endian machines get copies."""
+    arrays = map(np.ndarray, cuts.shapes, cuts.dtypes, repeat(buffer), cuts.offsets)
+    found: dict[str, Array] = dict(zip(cuts.keys, arrays, strict=True))
+    for key, native in cuts.natives:
+        found[key] = _converted(found[key], native)
     return found
 
 
@@ -216,16 +275,18 @@ def _converted(array: Array, native: DType) -> Array:
     return converted
 
 
-def _require_whole(ranges: Ranges, file: ArrayFile, damaged: Sequence[str], frame: str) -> None:
+def _require_whole(path: str, file: ArrayFile, damaged: Sequence[str], frame: str) -> None:
     if damaged:
-        raise damage(ranges.path, f"the bytes of {listed(damaged)} have changed")
+        raise damage(path, f"the bytes of {listed(damaged)} have changed")
     if frame != file.frame:
-        raise damage(ranges.path, "the bytes of what lies between the arrays have changed")
+        raise damage(path, "the bytes of what lies between the arrays have changed")
 
 
-def _frame_in(data: bytes | memoryview, file: ArrayFile) -> str:
-    """The hash of all that is in no array, of a whole file in memory."""
-    return xxhash.xxh3_128_hexdigest(b"".join([data[start:end] for start, end in file.gaps]))
+def _hashes_of(data: bytes, cuts: Cuts) -> tuple[list[str], str]:
+    """The hash of each array, and that of all that is in none, of a whole file in memory."""
+    hashed, memory = xxhash.xxh3_128_hexdigest, memoryview(data)
+    frame = b"".join(map(data.__getitem__, cuts.gaps))
+    return [*map(hashed, map(memory.__getitem__, cuts.places))], hashed(frame)
 
 
 def _frame(ranges: Ranges, file: ArrayFile) -> str:
@@ -237,8 +298,16 @@ def _frame(ranges: Ranges, file: ArrayFile) -> str:
     return digest.hexdigest()
 
 
-def _wrong(extents: Sequence[Extent], found: Sequence[str], digests: Mapping[str, str]) -> list[str]:
-    return [each.key for each, digest in zip(extents, found, strict=True) if digest != digests[each.key]]
+def _keys(extents: Iterable[Extent]) -> list[str]:
+    return [each.key for each in extents]
+
+
+def _wrong(keys: Sequence[str], found: Sequence[str], digests: Mapping[str, str]) -> list[str]:
+    """The keys of which another digest was found."""
+    expected = [*map(digests.__getitem__, keys)]
+    if found == expected:
+        return []
+    return [key for key, right, digest in zip(keys, expected, found, strict=True) if digest != right]
 
 
 def _each(function: Callable[[_Job], _Result], jobs: Sequence[_Job], extents: Sequence[Extent]) -> list[_Result]:
@@ -253,7 +322,7 @@ def _read_run(
     """A read-only buffer of a range, and the keys of damaged arrays in it; of a long one only the arrays are read."""
     if end - start <= SMALL:
         data = ranges.read(start, end)
-        return data, _wrong(extents, _hashes(memoryview(data), start, extents), digests)
+        return data, _wrong(_keys(extents), _hashes(memoryview(data), start, extents), digests)
     memory = np.empty(end - start, np.uint8).data
 
     def fill(group: Sequence[Extent]) -> list[str]:
@@ -266,7 +335,7 @@ def _read_run(
 
     filled = [each for each in extents if each.length]
     found = [digest for group in _each(fill, list(_groups(filled)), extents) for digest in group]
-    return memory.toreadonly(), _wrong(filled, found, digests)
+    return memory.toreadonly(), _wrong(_keys(filled), found, digests)
 
 
 def _hashes(memory: memoryview, start: int, extents: Sequence[Extent]) -> list[str]:

@@ -48,6 +48,16 @@ class Ranges:
         if isinstance(error, OSError):
             raise damage(self.path, f"it cannot be read: {error.strerror}", expected="a readable file") from error
 
+    def again(self) -> Ranges:
+        """The same file, open once more, whatever has its name by now.
+
+        Raises:
+            OSError: The system has no room for one more open file.
+        """
+        found = object.__new__(Ranges)
+        found.path, found._descriptor = self.path, os.dup(self._descriptor)
+        return found
+
     def want_all(self) -> None:
         """Prepare for reading all of it: nothing to do, as the system reads ahead."""
 
@@ -117,6 +127,28 @@ def open_ranges(path: str, size: int) -> Ranges:
     from rlpipe.backends.remote_ranges import RemoteRanges
 
     return RemoteRanges(path, size)
+
+
+def read_whole(path: str, size: int) -> bytes:
+    """The bytes of a small file, by its path or URL.
+
+    Raises:
+        IntegrityError: It is missing, of another size, no regular file, or a Git LFS pointer.
+    """
+    if "://" not in path and hasattr(os, "pread"):
+        descriptor = _open(path, size)
+        try:
+            # One byte more tells a file that goes on, without a question about its size.
+            data = os.pread(descriptor, size + 1, 0)
+        except OSError:
+            data = b""
+        finally:
+            os.close(descriptor)
+        if len(data) == size:
+            return data
+    with open_ranges(path, size) as ranges:
+        ranges.want_all()
+        return ranges.read(0, size)
 
 
 def _open(path: str, size: int) -> int:

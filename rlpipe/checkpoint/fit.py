@@ -44,7 +44,7 @@ def _require_same_specs(left: Mapping[str, Snapshot], right: Mapping[str, Snapsh
     if other:
         raise SpecError(
             f"{listed(path or 'the root' for path in other)}: the snapshot is of something else",
-            expected=left[other[0]].spec.identity(),
+            expected="what the object is",
             found=listed(texts[other[0]]),
             fix="restore it into an object with the same spec, or build a new one from it",
         )

@@ -13,9 +13,10 @@ itself; line endings count as those of Unix, whatever a copy has.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import compress
 from json.encoder import encode_basestring_ascii as json_text
 from typing import Any, NamedTuple
 
@@ -26,11 +27,11 @@ from rlpipe.checkpoint.format import FORMAT, VERSION
 from rlpipe.checkpoint.strict_json import MAX_VALUES, excess
 from rlpipe.checkpoint.table import Table
 from rlpipe.snapshot.dtypes import dtype_of
-from rlpipe.snapshot.identity import hash_component
+from rlpipe.snapshot.identity import hash_frame, hash_of
 from rlpipe.snapshot.skeleton import Json, put_together
 from rlpipe.snapshot.snapshot import Role, entry_of
 from rlpipe.snapshot.spec import Spec, canonical_json
-from rlpipe.snapshot.state import State
+from rlpipe.snapshot.state import State, nested
 
 FIELDS = (
     *("format", "version", "spec", "metadata", "origin", "children", "ties", "attachments"),
@@ -83,6 +84,34 @@ class Origin:
     provenance: Mapping[str, Json]
 
 
+class Frames(NamedTuple):
+    """What the identity of a component is made of, but for the digests of its arrays and the hashes of its children.
+
+    Attributes:
+        whole: Of the content hash (see `hash_frame`).
+        acting: Of the inference hash; the same one if all that is its own acts.
+        acts: Which arrays count in it.
+    """
+
+    whole: Sequence[str]
+    acting: Sequence[str]
+    acts: Sequence[bool]
+
+    def hashes(self, digests: Iterable[str], children: Sequence[tuple[str, str]]) -> tuple[str, str]:
+        """The content and the inference hash.
+
+        Args:
+            digests: The digest of each array, in the order of the table.
+            children: Both hashes of each child, sorted by name.
+        """
+        own = [*digests]
+        content, inference = zip(*children, strict=True) if children else ((), ())
+        whole = hash_of(self.whole, [*own, *content])
+        if self.acting is self.whole and content == inference:
+            return whole, whole
+        return whole, hash_of(self.acting, [*compress(own, self.acts), *inference])
+
+
 @dataclass(frozen=True)
 class Manifest:
     """What the manifest of one component says.
@@ -118,10 +147,7 @@ class Manifest:
     @cached_property
     def roles(self) -> dict[str, Role]:
         """Entry key -> role."""
-        if not self.plain:
-            return dict(self.table.roles)
-        alone = {key: role for key, role in self.table.roles.items() if entry_of(key, self.plain) not in self.plain}
-        return alone | {key: entry.role for key, entry in self.plain.items()}
+        return roles_of(self.plain, self.table)
 
     def role_of(self, array_key: str) -> Role:
         """The role of the entry that an array is, or lies in."""
@@ -140,11 +166,20 @@ class Manifest:
 
     def state(self, arrays: Mapping[str, Any]) -> State:
         """The component's state with these arrays, or stand-ins, in it."""
-        return put_together(arrays, {key: entry.json for key, entry in self.plain.items()})
+        nesting = self.table.nesting
+        if self.plain or nesting is None:
+            return put_together(arrays, {key: entry.json for key, entry in self.plain.items()})
+        return nested(nesting, arrays)
 
-    def identity(self, content: Mapping[str, str], inference: Mapping[str, str]) -> tuple[str, str]:
-        """The content and the inference hash that follow from what it says, and from those of its children."""
-        return identity_of(self.spec, self.plain, self.table, self.digests, content, inference)
+    @cached_property
+    def frames(self) -> Frames:
+        """What the identity is made of but for hashes."""
+        return frames_of(self.spec, self.plain, self.table, self.children)
+
+    def identity(self, children: Iterable[Manifest]) -> tuple[str, str]:
+        """The content and the inference hash that follow from what it says, and its children say, sorted by name."""
+        inside = [(each.content_hash, each.inference_hash) for each in children]
+        return self.frames.hashes(self.digests.values(), inside)
 
     def text(self) -> str:
         """Its text in the version of today, the seal left out (see `seal`)."""
@@ -165,6 +200,12 @@ class Manifest:
         )
 
 
+def roles_of(plain: Mapping[str, Plain], table: Table) -> dict[str, Role]:
+    """Entry key -> role, of all entries of a component."""
+    alone = {key: role for key, role in table.roles.items() if entry_of(key, plain) not in plain}
+    return alone | {key: entry.role for key, entry in plain.items()}
+
+
 def identity_of(
     spec: Spec,
     plain: Mapping[str, Plain],
@@ -174,17 +215,20 @@ def identity_of(
     inference: Mapping[str, str],
 ) -> tuple[str, str]:
     """The content and the inference hash of a component; the last two are those of its children by name."""
+    inside = [(content[name], inference[name]) for name in sorted(content)]
+    return frames_of(spec, plain, table, content).hashes(digests.values(), inside)
+
+
+def frames_of(spec: Spec, plain: Mapping[str, Plain], table: Table, children: Iterable[str]) -> Frames:
+    """What the identity of a component with these children is made of, but for hashes."""
+    acts = [role == "inference" for role in table.roles.values()]
     entries = {key: entry.json for key, entry in plain.items()}
-    whole = hash_component(spec, entries, table.rows, digests.values(), content)
     acting = {key: entry.json for key, entry in plain.items() if entry.role == "inference"}
-    if table.only_acts and len(acting) == len(plain) and content == inference:
-        return whole, whole
-    kept = [
-        (row, digest)
-        for row, digest, role in zip(table.rows, digests.values(), table.roles.values(), strict=True)
-        if role == "inference"
-    ]
-    return whole, hash_component(spec, acting, [row for row, _ in kept], [digest for _, digest in kept], inference)
+    names = sorted(children)
+    whole = hash_frame(spec, entries, table.rows, names)
+    if all(acts) and len(acting) == len(plain):
+        return Frames(whole, whole, acts)
+    return Frames(whole, hash_frame(spec, acting, compress(table.rows, acts), names), acts)
 
 
 def table_place(text: str) -> tuple[int, int]:

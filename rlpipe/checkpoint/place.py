@@ -14,8 +14,11 @@ from rlpipe.backends.remote import LOCAL_SCHEMES, Url, is_url
 
 Place: TypeAlias = Path | Url
 
+Location: TypeAlias = str | os.PathLike[str]
+"""A path or a URL as callers give it."""
 
-def place_of(path: str | os.PathLike[str]) -> Place:
+
+def place_of(path: Location) -> Place:
     """The place that a path or a URL names.
 
     A URL of this machine (file:///data/run) is a path; nothing in it is decoded, as in fsspec. In a path `~` is the

@@ -51,10 +51,11 @@ def plans_of(snapshot: Snapshot, backend: Backend) -> dict[str, Plan]:
         ManifestError: A spec or metadata that is not plain JSON.
         IdError: A component's name cannot name a directory.
     """
-    walked = list(walk(snapshot))
-    for path, part in walked:
+    found = list(walk(snapshot))
+    for path, part in found:
         _require_names(part, path or "the root")
-    components = dict(walked)
+    # Not before: a component without a name has the path of the one around it.
+    components = dict(found)
     parts = {path: _parts(part, path) for path, part in components.items()}
     ties = ties_of({path: each.arrays for path, each in parts.items()})
     return {path: _plan(part, path, parts[path], ties, backend) for path, part in components.items()}

@@ -141,6 +141,14 @@ class Strict:
             self.fail("", "JSON", found=str(error))
 
 
+def are_digests(values: Collection[Json], digits: int) -> bool:
+    """Whether all are what `Strict.digest` takes, asked of all at once."""
+    try:
+        return {*map(len, values)} <= {digits} and _HEX.fullmatch("".join(values)) is not None
+    except TypeError:
+        return False
+
+
 def excess(text: str) -> str:
     """How many values a text holds, if they are too many to be parsed; else ""."""
     if len(text) <= MAX_VALUES:

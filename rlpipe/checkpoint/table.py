@@ -25,7 +25,7 @@ from rlpipe.snapshot.dtypes import DTYPES, DType, logical_name, storage_dtype
 from rlpipe.snapshot.identity import array_row
 from rlpipe.snapshot.skeleton import MAX_DEPTH
 from rlpipe.snapshot.snapshot import ROLES, Role
-from rlpipe.snapshot.state import from_entries, join, split
+from rlpipe.snapshot.state import Nesting, join, nesting, split
 
 DIGEST_DIGITS = 32
 """Of xxh3-128 in hex."""
@@ -39,6 +39,9 @@ _START, _END = ',"arrays":[\n', "\n]}"
 
 _FIELDS = ("backend", "name", "size", "frame")
 _MAX_RANK = 64
+_MAX_EMPTY = 2**63 - 1
+"""Numpy refuses even an array without elements whose other lengths, times its item, are more than this."""
+
 _FILE_NAME = re.compile(r"state\.[a-z0-9]{1,16}")
 _TAME_KEY = re.compile(r"(?:[A-Za-z0-9_]+/)*[A-Za-z0-9_]+")
 _REMEMBERED, _REMEMBERED_ROWS = 2**16, 2**10
@@ -71,18 +74,12 @@ class Table:
         return tuple(array_row(each.key, each.dtype, each.shape) for each in self.extents.values())
 
     @cached_property
-    def is_state(self) -> bool:
-        """Whether the arrays alone are a state: no key goes on below another one."""
+    def nesting(self) -> Nesting | None:
+        """How the state of the arrays alone is nested; None if they are none: a key goes on below another one."""
         try:
-            from_entries(self.extents)
+            return nesting(self.extents)
         except UnsupportedStateError:
-            return False
-        return True
-
-    @cached_property
-    def only_acts(self) -> bool:
-        """Whether all arrays are of role inference."""
-        return "training" not in self.roles.values()
+            return None
 
 
 class Row(NamedTuple):
@@ -218,7 +215,8 @@ def _extent(key: str, dtype: Json, shape: Json, offset: Json, place: str, size: 
     lengths = tuple(strict.integer(length, f"{place}.shape") for length in strict.items(shape, f"{place}.shape"))
     if len(lengths) > _MAX_RANK:
         strict.fail(f"{place}.shape", f"at most {_MAX_RANK} dimensions", found=f"{len(lengths)}")
-    nbytes = prod(lengths) * storage_dtype(strict.choice(dtype, f"{place}.dtype", DTYPES.keys())).itemsize
+    itemsize = storage_dtype(strict.choice(dtype, f"{place}.dtype", DTYPES.keys())).itemsize
+    nbytes = prod(lengths) * itemsize
     position = strict.integer(offset, f"{place}.offset")
     if position + nbytes > size or position % ALIGNMENT:
         strict.fail(
@@ -228,6 +226,8 @@ def _extent(key: str, dtype: Json, shape: Json, offset: Json, place: str, size: 
         )
     if not nbytes and position:
         strict.fail(f"{place}.offset", "0 for an array without elements", value=offset)
+    if not nbytes and prod(filter(None, lengths)) * itemsize > _MAX_EMPTY:
+        strict.fail(f"{place}.shape", "lengths that numpy can count, also beside a 0", value=shape)
     return Extent(key, dtype, lengths, position, nbytes)
 
 

@@ -8,12 +8,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from rlpipe.backends.array_file import Durability, digests_of, write_arrays, write_file
+from rlpipe.backends.array_file import Durability, digests_of, raw_of, write_arrays, write_file
 from rlpipe.backends.backend import resolve
 from rlpipe.backends.remote import Url
-from rlpipe.checkpoint.attachments import copy_in, files_in
+from rlpipe.checkpoint.attachments import copy_in, files_of
 from rlpipe.checkpoint.component import refuse_part_of_another
 from rlpipe.checkpoint.directory import IfExists, locate, real_path, staged, sync_directory
+from rlpipe.checkpoint.foreign import refuse_to_lose
 from rlpipe.checkpoint.format import MANIFEST_NAME, MAX_MANIFEST_SIZE
 from rlpipe.checkpoint.linking import Former
 from rlpipe.checkpoint.manifest import Manifest, Origin, excess_of, identity_of, seal
@@ -23,8 +24,7 @@ from rlpipe.checkpoint.strict_json import Json, plain_text
 from rlpipe.checkpoint.table import Table
 from rlpipe.checkpoint.upload import uploaded
 from rlpipe.errors import UnsupportedStateError
-from rlpipe.snapshot.identity import stored
-from rlpipe.snapshot.snapshot import Snapshot, below, component
+from rlpipe.snapshot.snapshot import Snapshot, below
 
 Where = TypeVar("Where", bound=str | os.PathLike[str])
 
@@ -72,7 +72,8 @@ def write_checkpoint(
         The path, as given.
 
     Raises:
-        CheckpointExistsError: There is something at the path, or it is a component of a checkpoint around it.
+        CheckpointExistsError: There is something at the path, or in what is replaced, or the path is a component of a
+            checkpoint around it.
         CheckpointError: The system cannot write there.
         UnsupportedStateError: A state that no checkpoint, or not this backend, can hold; attachments that are no folder
             of files.
@@ -83,7 +84,7 @@ def write_checkpoint(
     origin = Origin(datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"), dict(provenance or {}))
     plain_text(origin.provenance, "provenance")
     plans = plans_of(snapshot, resolve(backend))
-    attached = _attached(snapshot, attachments or {})
+    attached = files_of(snapshot, attachments or {})
     place = place_of(path)
     if isinstance(place, Url):
         with uploaded(place, if_exists=if_exists) as stage:
@@ -91,19 +92,13 @@ def write_checkpoint(
         return path
     target = real_path(place)
     refuse_part_of_another(target)
-    if previous is None and if_exists == "replace":
-        previous = locate(target)
+    if if_exists == "replace":
+        refuse_to_lose(locate(target))
+        previous = previous or locate(target)
     with staged(target, if_exists=if_exists, durability=durability) as stage:
         former = None if previous is None else Former(os.fspath(previous), durability)
         _write(plans, attached, "", str(stage), former, durability, origin)
     return path
-
-
-def _attached(snapshot: Snapshot, attachments: Mapping[str, str | os.PathLike[str]]) -> dict[str, Mapping[str, Path]]:
-    """Component path -> files to attach to it."""
-    for path in attachments:
-        component(snapshot, path)
-    return {path: files_in(folder) for path, folder in attachments.items()}
 
 
 def _write(
@@ -143,7 +138,7 @@ def _write_arrays(plan: Plan, directory: str, former: Former | None, durability:
     table = plan.table
     if plan.layout is None or table.file is None:
         return {}
-    raws = {key: stored(array) for key, array in plan.arrays.items() if key not in table.tied}
+    raws = {key: raw_of(array) for key, array in plan.arrays.items() if key not in table.tied}
     if former and former.has_table(table):
         digests = _of_all(table, digests_of(raws))
         if former.link_arrays(directory, table, digests):

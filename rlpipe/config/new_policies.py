@@ -10,7 +10,7 @@ from hydra.errors import HydraException
 
 from rlpipe.config import conf, schema
 from rlpipe.config.findings import Findings
-from rlpipe.config.overrides import Groups
+from rlpipe.config.overrides import Groups, values_of
 from rlpipe.errors import closest, listed
 
 _POLICIES = "algorithm.policies"
@@ -22,7 +22,7 @@ def require_known_policies(overrides: Sequence[Override], groups: Groups) -> Non
     Raises:
         ConfigError: With all findings.
     """
-    _require_no_null(overrides)
+    _require_meant(overrides)
     named = dict(_named(overrides))
     known = _composed_ids(overrides, groups) if named and groups.is_closed else None
     if known is None:
@@ -38,16 +38,26 @@ def require_known_policies(overrides: Sequence[Override], groups: Groups) -> Non
     findings.raise_if_any()
 
 
-def _require_no_null(overrides: Sequence[Override]) -> None:
-    """In a file a name with nothing behind it has the defaults; a command that says null means something else."""
+def _require_meant(overrides: Sequence[Override]) -> None:
+    """In a file a name with nothing behind it has the defaults; a command that says nothing means something else."""
     findings = Findings()
-    for override in overrides:
-        key = str(override.package or override.key_or_group)
-        is_given = not (override.is_delete() or override.is_sweep_override())
-        if is_given and override.value() is None and key.startswith(f"{_POLICIES}.") and key.count(".") == 2:
-            fix = f"to leave it out write '~{key}'"
-            findings.add(key, expected="a mapping with keys of the policy", found="null", fix=fix)
+    for key in (key for override in overrides for key in _null_policies(override)):
+        fix = f"to leave it out write '~{key}', to keep it as it is leave {key} away"
+        findings.add(key, expected="a mapping with keys of the policy", found="null", fix=fix)
+    if any(override.key_or_group == _POLICIES and {} in values_of(override) for override in overrides):
+        found = "an empty mapping, which is laid over the policies and changes nothing"
+        findings.add(_POLICIES, expected="policies", found=found, fix=f"to leave one out write '~{_POLICIES}.<id>'")
     findings.raise_if_any()
+
+
+def _null_policies(override: Override) -> Iterator[str]:
+    """Keys of the policies that are set to null, by themselves or in a mapping of policies."""
+    key = str(override.package or override.key_or_group)
+    for value in () if override.is_delete() else values_of(override):
+        if key == _POLICIES and isinstance(value, Mapping):
+            yield from (f"{key}.{policy_id}" for policy_id, policy in value.items() if policy is None)
+        elif value is None and key.startswith(f"{_POLICIES}.") and key.count(".") == _POLICIES.count(".") + 1:
+            yield key
 
 
 def _named(overrides: Sequence[Override]) -> Iterator[tuple[str, Override]]:

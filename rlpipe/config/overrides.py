@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override, QuotedString
+from hydra.core.override_parser.types import Override, QuotedString, ValueType
 from hydra.errors import HydraException
 
 from rlpipe.config import conf
@@ -78,8 +78,23 @@ def check_overrides(overrides: Sequence[str], groups: Groups, *, is_sweep: bool)
         _check(parsed[-1], groups, findings)
         if not is_sweep:
             _check_one_value(parsed[-1], findings)
+    _check_once(parsed, findings)
     findings.raise_if_any()
     return tuple(parsed)
+
+
+def _check_once(overrides: Sequence[Override], findings: Findings) -> None:
+    """Of a key that is set twice Hydra takes the last without a word."""
+    given: dict[str, list[str]] = {}
+    for override in overrides:
+        if not (override.is_delete() or override.is_hydra_override()):
+            key, _, value = str(override.input_line).lstrip("+").partition("=")
+            given.setdefault(key, []).append(value)
+    for key, values in given.items():
+        different = tuple(dict.fromkeys(values))
+        if len(different) > 1:
+            fix = f"leave out all but one; to run once for each write -m '{key}={','.join(different)}'"
+            findings.add(key, expected="one value", found=f"several: {' and '.join(different)}", fix=fix)
 
 
 def _check_one_value(override: Override, findings: Findings) -> None:
@@ -108,7 +123,7 @@ def _check_choice(override: Override, groups: Groups, findings: Findings) -> Non
         fix = f"choose one: {group}=..."
         findings.add(f"~{group}", expected=f"one of {listed(options)}", found="a deletion", fix=fix)
         return
-    for choice in _choices(override):
+    for choice in values_of(override):
         if choice is None and group not in OPTIONAL:
             fix = f"choose one: {group}={options[0]}"
             findings.add(group, expected=f"one of {listed(options)}", found="null", fix=fix)
@@ -127,9 +142,10 @@ def _check_names(group: str, names: Sequence[object], options: Sequence[str], fi
             findings.add(group, expected=f"one of {listed(options)}", found=repr(name), fix=fix)
 
 
-def _choices(override: Override) -> list[object]:
+def values_of(override: Override) -> list[object]:
     """The values that are spelt out; a sweep made by a function is left to Hydra."""
     if not override.is_sweep_override():
         return [override.value()]
-    choices = override.sweep_iterator() if override.is_choice_sweep() else ()
+    is_spelt_out = override.is_choice_sweep() and override.value_type is not ValueType.GLOB_CHOICE_SWEEP
+    choices = override.sweep_iterator() if is_spelt_out else ()
     return [choice.text if isinstance(choice, QuotedString) else choice for choice in choices]

@@ -9,6 +9,8 @@ from rlpipe.config.findings import Findings
 from rlpipe.config.training import (
     is_dotted,
     named_paths,
+    read_count,
+    read_evaluation,
     read_learner,
     read_mapping,
     read_policies_to_train,
@@ -36,13 +38,16 @@ def read_algorithm(config: Node, findings: Findings) -> AlgorithmSettings:
     seed = integer("algorithm.seed", node["seed"], findings, least=0)
     learner = read_learner(node["learner"], findings)
     to_train = node["policies_to_train"]
+    runner = read_runner(node["env_runner"], seed, findings)
     return AlgorithmSettings(
         policies=policies,
         seed=seed,
         policy_mapping_fn=read_mapping(node["policy_mapping_fn"], policies, findings),
         policies_to_train=read_policies_to_train(to_train, policies, findings, is_trained=learner is not None),
         learner=learner,
-        env_runner=read_runner(node["env_runner"], seed, findings),
+        env_runner=runner,
+        num_env_runners=read_count(node["num_env_runners"], findings, has_runner=runner is not None),
+        evaluation_runner=read_evaluation(node["evaluation_runner"], seed, findings),
     )
 
 

@@ -67,6 +67,13 @@ class EnvRunnerConfig:
 
 
 @dataclass
+class EvaluationRunnerConfig:
+    """What lets the policies act in evaluation."""
+
+    env: str | None = None
+
+
+@dataclass
 class AlgorithmConfig:
     """The policies that are built where no source gives them, and what is built beside them."""
 
@@ -76,6 +83,8 @@ class AlgorithmConfig:
     policies_to_train: Any = None
     learner: LearnerConfig = field(default_factory=LearnerConfig)
     env_runner: EnvRunnerConfig = field(default_factory=EnvRunnerConfig)
+    num_env_runners: int = 1
+    evaluation_runner: EvaluationRunnerConfig = field(default_factory=EvaluationRunnerConfig)
 
 
 @dataclass

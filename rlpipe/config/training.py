@@ -20,15 +20,15 @@ def read_learner(node: Node, findings: Findings) -> TrainingSpec | None:
     """How policies are trained; None without a loss."""
     key = "algorithm.learner"
     loss = _path(f"{key}.loss", node["loss"], findings)
-    optimizer, kwargs = _called(f"{key}.optimizer", node["optimizer"], findings)
+    optimizer, kwargs, groups = _optimizer(f"{key}.optimizer", node["optimizer"], findings)
     scheduler, steps = _called(f"{key}.scheduler", node["scheduler"], findings)
     if steps and scheduler is None:
         fix = f"name it: {key}.scheduler.class=torch.optim.lr_scheduler.StepLR"
         findings.add(f"{key}.scheduler.class", expected="the path of a class for these kwargs", found="null", fix=fix)
     if loss is not None:
         kinds = {"optimizer": optimizer or _ADAM, "scheduler": scheduler}
-        return TrainingSpec(loss=loss, optimizer_kwargs=kwargs, scheduler_kwargs=steps, **kinds)  # type: ignore[arg-type]
-    if node["loss"] is None and (optimizer not in (None, _ADAM) or kwargs or scheduler or steps):
+        return TrainingSpec(loss=loss, optimizer_kwargs=kwargs, groups=groups, scheduler_kwargs=steps, **kinds)  # type: ignore[arg-type]
+    if node["loss"] is None and (optimizer not in (None, _ADAM) or kwargs or groups or scheduler or steps):
         fix = f"name yours: {key}.loss=my_package.losses.my_loss"
         findings.add(f"{key}.loss", expected="the path of a function loss(module, batch)", found="null", fix=fix)
     return None
@@ -44,6 +44,21 @@ def read_runner(node: Node, seed: int, findings: Findings) -> RunnerSpec | None:
         fix = "name one: algorithm.env_runner.env=CartPole-v1"
         findings.add("algorithm.env_runner.env", expected=f"what the {count} are", found="null", fix=fix)
     return None
+
+
+def read_count(value: Any, findings: Findings, *, has_runner: bool) -> int:
+    """How many runners there are."""
+    count = integer("algorithm.num_env_runners", value, findings, least=1)
+    if count != 1 and not has_runner:
+        fix = "name one: algorithm.env_runner.env=CartPole-v1"
+        findings.add("algorithm.env_runner.env", expected=f"what the {count} runners step", found="null", fix=fix)
+    return count
+
+
+def read_evaluation(node: Node, seed: int, findings: Findings) -> RunnerSpec | None:
+    """What lets policies act in evaluation; None without an environment."""
+    env = text("algorithm.evaluation_runner.env", node["env"], findings)
+    return None if env is None else RunnerSpec(env=env, seed=seed)
 
 
 def read_mapping(value: Any, ids: Mapping[str, Any], findings: Findings) -> Mapping[str, str] | str | None:
@@ -89,6 +104,19 @@ def named_paths(algorithm: Node) -> Iterator[str]:
 def is_dotted(path: str) -> bool:
     """Whether a text may be a dotted path."""
     return "." in path and all(name.isidentifier() for name in path.split("."))
+
+
+def _optimizer(key: str, value: Any, findings: Findings) -> tuple[str | None, dict[str, Any], dict[str, Any]]:
+    """A class, its keyword arguments, and those for some parameters."""
+    groups: Any = None
+    if isinstance(value, Mapping):
+        groups, value = value.get("groups"), {name: value[name] for name in value if name != "groups"}
+    found = {} if groups is None else groups
+    if not isinstance(found, Mapping) or not all(isinstance(each, Mapping) for each in found.values()):
+        fix = f"write '{key}.groups={{encoder/*: {{lr: 1e-4}}}}'"
+        findings.add(f"{key}.groups", expected="globs over keys -> settings", found=described(groups), fix=fix)
+        found = {}
+    return *_called(key, value, findings), {str(pattern): dict(each) for pattern, each in found.items()}
 
 
 def _called(key: str, value: Any, findings: Findings) -> tuple[str | None, dict[str, Any]]:

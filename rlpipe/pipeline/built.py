@@ -101,7 +101,7 @@ def _require_all(chosen: SelectSettings) -> None:
             expected="all of its policies",
             found=f"policy_ids=[{', '.join(chosen.policy_ids)}]",
             fix="save it whole, and take policies out of that: source.path=...; or leave algorithm.learner, "
-            "algorithm.env_runner and algorithm.policy_mapping_fn out",
+            "algorithm.env_runner, algorithm.evaluation_runner and algorithm.policy_mapping_fn out",
         )
 
 

@@ -1,4 +1,4 @@
-"""Freshly built policies with what the config puts beside them: a mapping of agents, a learner, a runner."""
+"""Freshly built policies with what the config puts beside them: a mapping of agents, a learner, runners."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from rlpipe.snapshot.snapshot import Snapshot
 if TYPE_CHECKING:
     from rlpipe.algorithms.learner import Learner
     from rlpipe.algorithms.runner import EnvRunner
+    from rlpipe.algorithms.runner_spec import RunnerSpec
 
 
 def is_equipped(settings: AlgorithmSettings) -> bool:
     """Whether the config asks for more than policies."""
-    return any((settings.policy_mapping_fn, settings.learner, settings.env_runner))
+    return any((settings.policy_mapping_fn, settings.learner, settings.env_runner, settings.evaluation_runner))
 
 
 def equipped(tree: Snapshot, settings: AlgorithmSettings, *, trust: tuple[str, ...]) -> Snapshot:
@@ -57,7 +58,9 @@ def _equipped(tree: Snapshot, settings: AlgorithmSettings, trust: tuple[str, ...
     made = Algorithm(
         policies,
         learner=_learner(policies, settings, trust),
-        env_runner=_runner(policies, settings, mapping, trust),
+        env_runner=_runner(policies, settings.env_runner, mapping, trust),
+        num_env_runners=settings.num_env_runners,
+        evaluation_runner=_runner(policies, settings.evaluation_runner, mapping, trust),
         policy_mapping_fn=mapping,
     )
     return _seeded(snapshot_of(made), settings.seed)
@@ -73,13 +76,13 @@ def _learner(policies: Mapping[str, Any], settings: AlgorithmSettings, trust: tu
 
 
 def _runner(
-    policies: Mapping[str, Any], settings: AlgorithmSettings, mapping: Any, trust: tuple[str, ...]
+    policies: Mapping[str, Any], spec: RunnerSpec | None, mapping: Any, trust: tuple[str, ...]
 ) -> EnvRunner | None:
     from rlpipe.algorithms.stepping import spaces_of_policy
 
-    if settings.env_runner is None:
+    if spec is None:
         return None
-    made = settings.env_runner.build(policies, mapping, trust=trust)
+    made = spec.build(policies, mapping, trust=trust)
     acting = sorted({made.policy_of(agent) for agent in made.agents()})
     require_all_fit({name: spaces_of_policy(policies[name]) for name in acting}, made.env)
     return made

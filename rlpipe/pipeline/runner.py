@@ -20,7 +20,11 @@ RESULT_FILE = "result.json"
 
 
 class Task(Protocol):
-    """What a file of ``rlpipe.pipeline.tasks`` holds; ``READS_ARTIFACTS = True`` says that artifacts are a source too.
+    """What a file of ``rlpipe.pipeline.tasks`` holds.
+
+    Some have more. ``READS_ARTIFACTS = True``: artifacts are a source too. ``check_ahead(settings, outlook)``: raises
+    what it will miss, as far as that can be told before its source is there. ``opened(settings)``: the sources of the
+    checkpoint that it writes.
 
     Attributes:
         USES: The dotted config keys that the task reads; a name without a dot stands for its whole node.

@@ -213,6 +213,8 @@ class AlgorithmSettings:
         policies_to_train: Ids of those that the learner trains; None for all.
         learner: How they are trained; None without a learner.
         env_runner: What lets them act; None without a runner.
+        num_env_runners: How many of it.
+        evaluation_runner: What lets them act in evaluation; None without one of its own.
     """
 
     policies: Mapping[str, PolicySettings] = field(default_factory=dict)
@@ -221,6 +223,8 @@ class AlgorithmSettings:
     policies_to_train: tuple[str, ...] | None = None
     learner: TrainingSpec | None = None
     env_runner: RunnerSpec | None = None
+    num_env_runners: int = 1
+    evaluation_runner: RunnerSpec | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,9 +11,12 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from rlpipe.errors import printable
+
 # Without a terminal there is no width to keep: a pipe or a file gets every row on one line.
 UNBOUNDED = 10_000
 TEXT_WIDTH = 60
+_NAMED = 4
 
 
 def table(*columns: str, rows: Iterable[Sequence[object]], right: Sequence[str] = ()) -> Table:
@@ -28,7 +31,7 @@ def table(*columns: str, rows: Iterable[Sequence[object]], right: Sequence[str] 
     for column in columns:
         made.add_column(column, justify="right" if column in right else "left", overflow="fold", no_wrap=False)
     for row in rows:
-        made.add_row(*(Text(str(cell)) for cell in row))
+        made.add_row(*(Text(printable(str(cell))) for cell in row))
     return made
 
 
@@ -36,6 +39,20 @@ def left_in_file(skipped: Iterable[tuple[str, str]]) -> Sequence[RenderableType]
     """What an importer left, with the reason for each; nothing if it left nothing."""
     rows = [(tidy(names), why) for names, why in skipped]
     return ("", table("left in the file", "why", rows=rows)) if rows else ()
+
+
+def left_in_file_in_short(skipped: Sequence[tuple[str, str]]) -> Sequence[RenderableType]:
+    """The same on one line, without the reasons and without the rest of long lists."""
+    if not skipped:
+        return ()
+    named = [_first(names.split(", ")) for names, _ in skipped]
+    rest = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+    return (line(f"left in the file: {'; '.join(named[:_NAMED])}{rest} (task=info says why)"),)
+
+
+def _first(names: Sequence[str]) -> str:
+    """``a, b, c, d`` -> ``a and 3 more``."""
+    return ", ".join(names) if len(names) <= 2 else f"{names[0]} and {len(names) - 1} more"
 
 
 def tidy(text: str) -> str:
@@ -56,13 +73,13 @@ def facts(pairs: Iterable[tuple[str, object]]) -> Table:
     made.add_column(overflow="fold")
     made.add_column(overflow="fold")
     for name, value in pairs:
-        made.add_row(Text(name, style="dim"), Text(str(value)))
+        made.add_row(Text(printable(name), style="dim"), Text(printable(str(value))))
     return made
 
 
 def line(text: str, *, style: str = "") -> Text:
     """One line, taken as it is."""
-    return Text(text, style=style, overflow="fold")
+    return Text(printable(text), style=style, overflow="fold")
 
 
 def show(renderable: RenderableType, stream: IO[str]) -> None:

@@ -7,7 +7,7 @@ sorted [key, dtype, shape, xxh3-128 of the little-endian bytes] of its arrays, a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from json.encoder import encode_basestring_ascii as json_text
 from typing import Any, NamedTuple
 
@@ -57,25 +57,36 @@ def array_row(key: str, dtype: str, shape: Iterable[int]) -> str:
     return f'[{json_text(key)},"{dtype}",[{",".join(map(str, shape))}],"'
 
 
-def hash_component(
-    spec: Spec, plain: Mapping[str, Json], rows: Iterable[str], digests: Iterable[str], children: Mapping[str, str]
-) -> str:
-    """The hash of a component from its parts.
+def hash_frame(spec: Spec, plain: Mapping[str, Json], rows: Iterable[str], children: Iterable[str]) -> list[str]:
+    """The text that the hash of a component is over, cut where a digest or the hash of a child is to stand.
 
     Args:
         spec: What it is.
         plain: Entry key -> typed JSON, of the entries that are no array (see `take_apart`).
         rows: `array_row` of each array, sorted by key.
-        digests: The digest of each, in the same order.
-        children: Name -> hash of the child.
+        children: The names of its children, sorted.
+    """
+    # In JSON there is no NUL.
+    table = ",".join([f'{row}\0"]' for row in rows])
+    inside = ",".join([f'{json_text(name)}:"\0"' for name in children])
+    entries, identity = canonical_json(plain), spec.identity()
+    return f'{{"arrays":[{table}],"children":{{{inside}}},"entries":{entries},"spec":{identity}}}'.split("\0")
+
+
+def hash_of(frame: Sequence[str], hashes: Sequence[str]) -> str:
+    """The hash of a component.
+
+    Args:
+        frame: Its text (see `hash_frame`).
+        hashes: What stands in it: the digest of each array, then the hash of each child, in their orders.
 
     Returns:
         SHA-256 in hex.
     """
-    table = ",".join([f'{row}{digest}"]' for row, digest in zip(rows, digests, strict=True)])
-    inside, entries = canonical_json(children), canonical_json(plain)
-    text = f'{{"arrays":[{table}],"children":{inside},"entries":{entries},"spec":{spec.identity()}}}'
-    return hashlib.sha256(text.encode()).hexdigest()
+    text = [""] * (2 * len(frame) - 1)
+    text[::2] = frame
+    text[1::2] = hashes
+    return hashlib.sha256("".join(text).encode()).hexdigest()
 
 
 def hash_state(
@@ -91,7 +102,9 @@ def hash_state(
     plain = {key: json for key, json in take_apart(state).plain.items() if roles[key] in counted}
     kept = {key: each for key, each in sorted(identities.items()) if roles[entry_of(key, roles)] in counted}
     rows = [array_row(key, each.dtype, each.shape) for key, each in kept.items()]
-    return hash_component(spec, plain, rows, [each.digest for each in kept.values()], children)
+    digests = [each.digest for each in kept.values()]
+    inside = dict(sorted(children.items()))
+    return hash_of(hash_frame(spec, plain, rows, inside), [*digests, *inside.values()])
 
 
 def content_hash(snapshot: Snapshot) -> str:

@@ -117,9 +117,19 @@ def _are_tame(values: tuple[object, ...]) -> bool:
     return len(folded) == len(values) and folded.isdisjoint(_TAKEN)
 
 
+def _no_text(value: object) -> str:
+    kind = type(value).__name__
+    # Of a member of an Enum that is a str too.
+    return (
+        f"a {kind}, which is written {str(value)!r}: give its text"
+        if isinstance(value, str)
+        else f"a {kind}, not a str"
+    )
+
+
 def _problems(value: object) -> Iterator[str]:
-    if not isinstance(value, str):
-        yield f"a {type(value).__name__}, not a str"
+    if not isinstance(value, str) or f"{value}" != str.__str__(value):
+        yield _no_text(value)
         return
     if _TAME.fullmatch(value) and value.casefold() not in _TAKEN:
         return

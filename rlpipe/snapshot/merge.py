@@ -9,15 +9,10 @@ from typing import Any, Literal
 from rlpipe.errors import SpecError, StateMismatchError
 from rlpipe.snapshot.diff import mismatches
 from rlpipe.snapshot.snapshot import Snapshot, below
-from rlpipe.snapshot.spec import Json, canonical_json
+from rlpipe.snapshot.spec import Json
+from rlpipe.snapshot.spec_diff import SpecChange, changes, lines
 from rlpipe.snapshot.spec_fit import spec_findings
 from rlpipe.snapshot.state import entries, from_entries
-
-_SHOWN = 60
-"""Characters shown of a differing value."""
-
-_MOST = 4
-"""Differences named in one error."""
 
 
 def merge(base: Snapshot, patch: Snapshot, *, on_mismatch: Literal["error", "replace"] = "error") -> Snapshot:
@@ -41,7 +36,7 @@ def merge(base: Snapshot, patch: Snapshot, *, on_mismatch: Literal["error", "rep
 def _merge(base: Snapshot, patch: Snapshot, on_mismatch: str, path: str) -> Snapshot:
     # What only asks for care, such as other bounds of observations, is for the caller to tell.
     is_alike = all(finding.severity == "warning" for finding in spec_findings(base.spec, patch.spec))
-    differences = [] if is_alike else _differences(_computed(base), _computed(patch))
+    differences = [] if is_alike else changes(_computed(base), _computed(patch))
     is_shell = not patch.whole and not patch.roles
     if differences and not is_shell and not (patch.whole and on_mismatch == "replace"):
         raise _spec_error(differences, path)
@@ -74,32 +69,11 @@ def _computed(snapshot: Snapshot) -> Json:
     return {"class": snapshot.spec.class_path, "config": dict(snapshot.spec.config)}
 
 
-def _differences(base: Json, patch: Json, name: str = "") -> list[tuple[str, str, str]]:
-    """(dotted name, ours, theirs) of what differs; where kinds differ, the kinds and not all that is below them."""
-    if base == patch:
-        return []
-    if not isinstance(base, dict) or not isinstance(patch, dict):
-        return [(name, _short(base), _short(patch))]
-    for kind in ("class", "type"):
-        if base.get(kind) != patch.get(kind):
-            return [(f"{name}.{kind}".lstrip("."), _short(base.get(kind)), _short(patch.get(kind)))]
-    names = sorted(base.keys() | patch.keys())
-    pairs = ((f"{name}.{each}".lstrip("."), base.get(each), patch.get(each)) for each in names)
-    return [found for each, ours, theirs in pairs for found in _differences(ours, theirs, each)]
-
-
-def _short(value: Json) -> str:
-    text = value if isinstance(value, str) else canonical_json(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-
-
-def _spec_error(differences: list[tuple[str, str, str]], path: str) -> SpecError:
-    shown = differences[:_MOST]
-    more = f" and {len(differences) - len(shown)} more" if len(differences) > len(shown) else ""
+def _spec_error(differences: list[SpecChange], path: str) -> SpecError:
     return SpecError(
         f"{path or 'the root'} is something else in the base than in the source",
-        expected=", ".join(f"{name} {ours}" for name, ours, _ in shown) + more,
-        found=", ".join(f"{name} {theirs}" for name, _, theirs in shown) + more,
+        expected="the same spec on both sides",
+        found=f"base -> source{lines(differences)}",
         fix="choose a source with the same spec, or replace the component: base.on_mismatch=replace",
     )
 

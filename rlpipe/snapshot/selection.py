@@ -53,6 +53,11 @@ class Selection:
         return self.keys is None and len(self.roles) == len(ROLES)
 
 
+def is_glob(pattern: str) -> bool:
+    """Whether it can match other names than itself."""
+    return not _WILD.isdisjoint(pattern)
+
+
 def matches(path: str, pattern: str) -> bool:
     """Whether the path, or something above it, is what the pattern names."""
     if path == pattern or path.startswith(pattern + "/"):
@@ -139,12 +144,7 @@ def _refuse_torn_ties(snapshot: Snapshot, selection: Selection) -> None:
         if 0 < len(inside) < len(group):
             torn.append(f"{listed(inside)} with {listed(set(group) - set(inside))}")
     if torn:
-        raise TieError(
-            "the selection takes only a part of arrays that are tied",
-            expected="all names of a tied array, or none",
-            found="; ".join(torn),
-            fix="select the partners too, or let go of them: select.ties=untie",
-        )
+        raise torn_apart(torn)
 
 
 def _takes_array(selection: Selection, path: str, key: str, part: Snapshot) -> bool:
@@ -152,3 +152,13 @@ def _takes_array(selection: Selection, path: str, key: str, part: Snapshot) -> b
         return False
     entry = entry_of(key, part.roles)
     return selection.takes_entry(entry, part.roles[entry])
+
+
+def torn_apart(torn: list[str]) -> TieError:
+    """The error for arrays of which a selection takes some names, each text with those inside and those outside."""
+    return TieError(
+        "the selection takes only a part of arrays that are tied",
+        expected="all names of a tied array, or none",
+        found="; ".join(torn),
+        fix="select the partners too, or let go of them: select.ties=untie",
+    )

@@ -12,10 +12,10 @@ from rlpipe.errors import SpaceError
 from rlpipe.snapshot.spaces.convert import from_json
 from rlpipe.snapshot.spaces.space import Finding, Use, compare
 from rlpipe.snapshot.spec import Json, Spec, canonical_json
+from rlpipe.snapshot.spec_diff import shortened
 
 _USES: Mapping[str, Use] = MappingProxyType({"observation_space": "observation", "action_space": "action"})
 _STAGES = "observation"
-_SHOWN = 60
 _MOST = float(np.finfo(np.float32).max)
 
 
@@ -44,12 +44,12 @@ def _differences(expected: Json, found: Json, name: str) -> Iterator[Finding]:
         for each in sorted(expected.keys() | found.keys()):
             yield from _differences(expected.get(each), found.get(each), f"{name}.{each}".lstrip("."))
     elif last == _STAGES and isinstance(expected, list) and _without_casts(expected) == _without_casts(found):
-        yield Finding("warning", f"{name}: expected {_short(expected)}, found {_short(found)}")
+        yield Finding("warning", _both(name, expected, found))
     elif isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
         for index, (one, other) in enumerate(zip(expected, found, strict=True)):
             yield from _differences(one, other, f"{name}[{index}]")
     elif not (_is_unbounded(expected) and _is_unbounded(found) and _sign(expected) == _sign(found)):
-        yield Finding("error", f"{name}: expected {_short(expected)}, found {_short(found)}")
+        yield Finding("error", _both(name, expected, found))
 
 
 def _space_findings(expected: Json, found: Json, name: str) -> list[Finding] | None:
@@ -89,6 +89,7 @@ def _sign(value: Json) -> bool:
     return str(value).startswith("-")
 
 
-def _short(value: Json) -> str:
-    text = value if isinstance(value, str) else canonical_json(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+def _both(name: str, expected: Json, found: Json) -> str:
+    texts = (value if isinstance(value, str) else canonical_json(value) for value in (expected, found))
+    ours, theirs = shortened(*texts)
+    return f"{name}: expected {ours}, found {theirs}"

@@ -216,12 +216,74 @@ def test_a_new_lr_applies_and_the_report_says_so(tmp_path: Path) -> None:
     step(made, 0, 1)
     path = made.save_to_path(tmp_path / "a")
     report = made.restore_from_path(path, hyperparameters={"lr": 0.4})
-    assert report.notes == ("p0: lr: 0.005 -> 0.4",)
+    assert report.notes == ("p0: lr: 0.005 -> 0.4, 0.2 with its schedule",)
     assert made["p0"].get_hyperparameters()["lr"] == 0.2
     step(made, 1, 1)
     assert made["p0"].get_hyperparameters()["lr"] == pytest.approx(0.1)
     with pytest.raises(SpecError, match="no setting"):
         made.set_hyperparameters({"learning_rate": 1})
+
+
+@pytest.mark.parametrize("name", [*SCHEDULERS, "cyclic", "warm"])
+def test_a_schedule_goes_on_from_a_new_lr_as_it_would_have_from_the_old_one(tmp_path: Path, name: str) -> None:
+    more: dict[str, tuple[Any, dict[str, Any]]] = {
+        "cyclic": (torch.optim.lr_scheduler.CyclicLR, {"base_lr": 0.01, "max_lr": 0.1, "step_size_up": 3}),
+        "warm": (training.Warm, {"milestone": 3}),
+    }
+    kind, kwargs = {**SCHEDULERS, **more}[name]
+    made = learner(how("sgd_momentum", scheduler=kind, scheduler_kwargs=kwargs))
+    step(made, 0, 2)
+    path = made.save_to_path(tmp_path / "a")
+    base = made["p0"].optimizer.param_groups[0].get("initial_lr", made["p0"].get_hyperparameters()["lr"])
+
+    def rates() -> list[float]:
+        found = []
+        for number in range(6):
+            found.append(made["p0"].get_hyperparameters()["lr"])
+            step(made, 2 + number, 1)
+        return found
+
+    made.restore_from_path(path)
+    old = rates()
+    made.restore_from_path(path, hyperparameters={"lr": base / 8})
+    # A plateau looks at losses, which another rate changes.
+    assert rates()[: 1 if name == "plateau" else None] == pytest.approx(
+        [rate / 8 for rate in old][: 1 if name == "plateau" else None]
+    )
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"lr": -1},
+        {"lr": "much"},
+        {"lr": float("nan")},
+        {"lr": float("inf")},
+        {"betas": [0.9, 2]},
+        {"amsgrad": True},
+        {"lr": 0.1, "momentum": 0.9},
+    ],
+)
+def test_settings_that_the_optimizer_cannot_go_on_with_change_nothing(tmp_path: Path, values: dict[str, Any]) -> None:
+    made = learner(how("adam"), "p0", "p1")
+    step(made, 0, 1)
+    path = made.save_to_path(tmp_path / "a")
+    step(made, 1, 1)
+    state = made.get_state()
+    with pytest.raises(SpecError):
+        made.restore_from_path(path, hyperparameters=values)
+    with pytest.raises(SpecError):
+        made.set_hyperparameters(values)
+    assert equal(made.get_state(), state)
+
+
+def test_settings_go_into_what_is_restored_alone(tmp_path: Path) -> None:
+    made = learner(how("adam"), "p0", "p1")
+    path = Path(made.save_to_path(tmp_path / "a"))
+    report = made.restore_from_path(path / "p1", component="p1", hyperparameters={"lr": 0.5})
+    assert report.notes == ("p1: lr: 0.01 -> 0.5",)
+    assert made["p0"].get_hyperparameters()["lr"] == 0.01
+    assert made.set_hyperparameters({"lr": 0.2}, policy_ids=["p0"]) == ("p0: lr: 0.01 -> 0.2",)
 
 
 def test_a_state_before_the_first_step_goes_into_a_learner_that_went_on() -> None:
@@ -247,6 +309,86 @@ def test_a_state_of_another_optimizer_changes_nothing() -> None:
     with pytest.raises(StateMismatchError, match="random number"):
         made.set_state(bad)
     assert equal(made.get_state(), state)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("adam", "sgd_momentum"), ("sgd_momentum", "adam"), ("rmsprop", "adagrad"), ("adam", "lbfgs")]
+)
+@pytest.mark.parametrize("steps", [0, 2])
+def test_a_state_of_another_class_of_optimizer_changes_nothing(one: str, other: str, steps: int) -> None:
+    made, strange = learner(how(one)), learner(how(other))
+    step(made, 0, steps)
+    step(strange, 0, 2)
+    state = made.get_state()
+    with pytest.raises(StateMismatchError, match="does not fit the optimizer"):
+        made.set_state(strange.get_state())
+    assert equal(made.get_state(), state)
+    step(made, steps, 1)
+
+
+def test_settings_that_keep_less_are_no_other_optimizer() -> None:
+    made, plain = learner(how("adamw_amsgrad")), learner(TrainingSpec(loss=loss, optimizer=torch.optim.AdamW))
+    step(made, 0, 1)
+    step(plain, 0, 1)
+    made.set_state(plain.get_state())
+    assert step(made, 1, 2) == step(plain, 1, 2)
+    assert same(made, plain)
+
+
+@pytest.mark.parametrize(("one", "other"), [("step", "cosine"), ("cosine", "step"), ("plateau", "cycle")])
+def test_a_state_of_another_schedule_changes_nothing(one: str, other: str) -> None:
+    made, strange = (
+        learner(how("sgd_momentum", scheduler=SCHEDULERS[name][0], scheduler_kwargs=SCHEDULERS[name][1]))
+        for name in (one, other)
+    )
+    state = made.get_state()
+    with pytest.raises(StateMismatchError, match="does not fit the scheduler"):
+        made.set_state(strange.get_state())
+    assert equal(made.get_state(), state)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_the_order_of_parameters_means_nothing(name: str) -> None:
+    made, turned = learner(how(name), kind=training.Forward), learner(how(name), kind=training.Backward)
+    step(made, 0, 3)
+    turned.set_state(made.get_state())
+    assert step(turned, 3, 3) == step(made, 3, 3)
+    assert same(turned, made)
+
+
+@pytest.mark.parametrize("schedule", [None, training.Warm, torch.optim.lr_scheduler.OneCycleLR])
+def test_the_order_of_groups_is_that_of_the_state(tmp_path: Path, schedule: Any) -> None:
+    groups = {"third/*": {"lr": 0.5}, "first/*": {"lr": 0.1}}
+    peaks = {"max_lr": [0.5, 0.1, 0.2], "total_steps": 30} if schedule is torch.optim.lr_scheduler.OneCycleLR else {}
+
+    def build(given: dict[str, Any]) -> Learner:
+        how_to = TrainingSpec(loss=loss, groups=given, scheduler=schedule, scheduler_kwargs=peaks)
+        return learner(how_to, kind=training.Forward)
+
+    made, turned = build(groups), build(dict(reversed(groups.items())))
+    step(made, 0, 3)
+    restored = Learner.from_checkpoint(made.save_to_path(tmp_path / "a"), trust=TRUST)
+    turned.set_state(made.get_state())
+    expected = step(made, 3, 3)
+    for other in (restored, turned):
+        assert step(other, 3, 3) == expected
+        assert same(other, made)
+
+
+def test_a_layer_that_is_put_in_is_trained_and_the_rest_goes_on(tmp_path: Path) -> None:
+    made = learner(how("adam"), kind=training.Forward)
+    step(made, 0, 2)
+    module: Any = made["p0"].policy.module
+    known = made["p0"].get_state()["moments"]
+    module.second = torch.nn.Linear(4, 4)
+    found = made["p0"].get_state()["moments"]
+    assert equal(found["first"], known["first"])
+    assert found["second"] == {"weight": ({},), "bias": ({},)}
+    before = module.second.weight.detach().clone()
+    step(made, 2, 1)
+    assert not torch.equal(module.second.weight, before)
+    restored = Learner.from_checkpoint(made.save_to_path(tmp_path / "a"), trust=TRUST)
+    assert step(restored, 3, 2) == step(made, 3, 2)
 
 
 def test_only_policies_to_train_are_trained() -> None:

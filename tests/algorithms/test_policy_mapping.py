@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import json
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rlpipe.algorithms.policy_mapping import PolicyMapping
 from rlpipe.errors import ConfigError, SelectionError, SpecError, UntrustedClassError
+from rlpipe.snapshot.spec import canonical_json
 
 IDS = ("p0", "p1")
 TRUST = ("tests.algorithms.test_policy_mapping.*",)
@@ -61,3 +66,20 @@ def test_wrong_mappings_are_told() -> None:
         PolicyMapping.of("os.getcwd", IDS)
     with pytest.raises(SpecError):
         PolicyMapping({}, lambda _: "p0").to_json()
+
+
+@given(st.permutations(["*", "a*", "ab*", "*b", "a", "[ab]*"]))
+def test_the_order_of_globs_is_kept_where_it_is_written(order: list[str]) -> None:
+    ids = tuple(f"p{index}" for index in range(len(order)))
+    mapping = PolicyMapping(dict(zip(order, ids, strict=True)))
+    written = json.loads(canonical_json(mapping.to_json()))
+    again = PolicyMapping.of(PolicyMapping.from_json(written), ids)
+    assert again is not None
+    for agent in ("a", "b", "ab", "bab", "c"):
+        assert again.policy_id(agent, ids) == mapping.policy_id(agent, ids)
+
+
+def test_what_sorting_keeps_is_written_as_a_plain_object() -> None:
+    assert PolicyMapping({"*": "p0", "a*": "p1"}).to_json() == {"*": "p0", "a*": "p1"}
+    assert PolicyMapping({"b": "p0", "a": "p1", "*": "p0"}).to_json() == {"b": "p0", "a": "p1", "*": "p0"}
+    assert PolicyMapping({"a*": "p0", "*": "p1"}).to_json() == [["a*", "p0"], ["*", "p1"]]

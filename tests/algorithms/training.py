@@ -12,6 +12,7 @@ from torch import nn
 from rlpipe.algorithms.learner import Learner
 from rlpipe.algorithms.training_spec import TrainingSpec
 from rlpipe.modules.torch.ppo import PPOModule
+from rlpipe.modules.torch.rl_module import RLModule
 from rlpipe.policies.policy import Policy, PolicySpec
 from rlpipe.snapshot.spaces import Box, Discrete
 from tests.modules import networks
@@ -73,6 +74,41 @@ class Believing(torch.optim.Optimizer):
                     state["mean"].lerp_(parameter.grad, 0.1)
                     parameter.sub_(state["mean"], alpha=group["lr"])
         return loss
+
+
+class Warm(torch.optim.lr_scheduler.SequentialLR):
+    """A schedule of schedules, whose second one is a function of the base."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer, milestone: int = 2) -> None:
+        schedules = torch.optim.lr_scheduler
+        first = schedules.LinearLR(optimizer, 0.5, 1.0, milestone)
+        second = schedules.LambdaLR(optimizer, lambda count: 1 / (1 + count))
+        super().__init__(optimizer, [first, second], milestones=[milestone])
+
+
+class Forward(RLModule):
+    """Three layers, made in the order of their use."""
+
+    names = ("first", "second", "third")
+
+    def setup(self) -> None:
+        sizes = {"first": (3, 4), "second": (4, 4), "third": (4, 2)}
+        torch.manual_seed(0)
+        made = {name: nn.Linear(*sizes[name]) for name in sizes}
+        for name in self.names:
+            self.add_module(name, made[name])
+
+    def forward_inference(self, batch: Any) -> dict[str, torch.Tensor]:
+        found = batch["obs"]
+        for name in ("first", "second"):
+            found = torch.tanh(getattr(self, name)(found))
+        return {"logits": self.third(found)}
+
+
+class Backward(Forward):
+    """The same, made the other way round."""
+
+    names = ("third", "second", "first")
 
 
 class Tied(networks.Tied):

@@ -80,10 +80,10 @@ def go(made: Algorithm, rounds: int, *, n: int = 20) -> list[dict[str, float]]:
 
 def require_in_step(made: Algorithm) -> None:
     assert made.runners is not None
-    assert made.parts.evaluation is not None
+    assert made.evaluation is not None
     for name, policy in made.policies.items():
         acting = policy.get_state(inference_only=True)
-        for runner in (*made.runners.runners, *made.parts.evaluation.runners):
+        for runner in (*made.runners.runners, *made.evaluation.runners):
             assert equal(runner.policies[name].get_state(), acting)
     assert made.learner is not None
     for name, policy in made.learner.policies.items():

@@ -203,3 +203,56 @@ def test_a_name_that_does_not_reach_the_disk_is_told(tmp_path: Path, monkeypatch
 
 def _fails(_: int) -> None:
     raise OSError(5, "Input/output error")
+
+
+def gone(folder: Path) -> Path:
+    """A relative path in a current directory that was removed."""
+    os.chdir(folder)
+    folder.rmdir()
+    return Path("ckpt")
+
+
+UNWRITABLE: dict[str, Any] = {
+    "too long a name": lambda folder: folder / ("x" * 256),
+    "too long a path": lambda folder: folder.joinpath(*["x" * 200] * 25),
+    "through nothing": lambda _: Path("nothing/../ckpt"),
+    "here": lambda _: Path(),
+    "around here": lambda folder: folder.parent,
+    "everything": lambda _: Path("/"),
+    "nowhere": gone,
+}
+
+
+@pytest.mark.parametrize("if_exists", ["error", "replace"])
+@pytest.mark.parametrize("name", UNWRITABLE)
+def test_where_nobody_would_find_it_nothing_is_written(
+    tmp_path: Path, name: str, if_exists: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    with pytest.raises(CheckpointError, match="nothing can be written at"):
+        write_checkpoint(policy(1), UNWRITABLE[name](folder), if_exists=if_exists)
+    assert [each for each in tmp_path.rglob("*") if each != folder] == []
+
+
+def test_a_checkpoint_around_the_current_directory_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_checkpoint(tree(1), tmp_path / "x")
+    monkeypatch.chdir(tmp_path / "x" / "policies")
+    for path in (tmp_path / "x", Path("..")):
+        with pytest.raises(CheckpointError, match="nothing can be written at"):
+            write_checkpoint(tree(2), path, if_exists="replace")
+    write_checkpoint(tree(2), Path("../../y"))
+    write_checkpoint(tree(2), tmp_path / "z")
+    assert verify_checkpoint(tmp_path / "x").ok
+
+
+def test_a_removed_current_directory_hinders_no_absolute_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "folder").mkdir()
+    monkeypatch.chdir(tmp_path / "folder")
+    (tmp_path / "folder").rmdir()
+    for seed in (1, 2):
+        write_checkpoint(policy(seed), tmp_path / "x", if_exists="replace")
+    assert read_checkpoint(tmp_path / "x").state["steps"] == 2

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlpipe.checkpoint import manifest_parser
 from rlpipe.checkpoint.manifest import seal
 from rlpipe.checkpoint.manifest_parser import parse_manifest
 from rlpipe.checkpoint.writer import write_checkpoint
@@ -258,6 +259,15 @@ def test_a_field_cannot_end_early_and_bring_another_one(texts: dict[str, str]) -
             parse_manifest(seal(text.replace(before, after))[0], FILE)
 
 
+@pytest.mark.parametrize("more", ["", ",", "}", "null", '"', f'"{"0" * 64}",\n"more":1', f'"{"0" * 64}"\n}}\n'])
+def test_nothing_stands_behind_a_first_seal(texts: dict[str, str], more: str) -> None:
+    for text in texts.values():
+        body = text.partition(',\n"manifest_hash"')[0]
+        for again in ("", body.partition(',\n"xxh3":')[2]):
+            with pytest.raises(ManifestError):
+                parse_manifest(seal(f'{body},\n"manifest_hash":{more}{again}')[0], FILE)
+
+
 places: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
@@ -265,25 +275,96 @@ places: st.SearchStrategy[Any] = st.recursive(
 )
 
 
+@st.composite
+def with_another_value(draw: st.DrawFn, text: str) -> str:
+    """The text with another value anywhere, in the one layout and under a right hash."""
+    fields = fields_of(text)
+    node: Any = fields
+    while True:
+        key = draw(st.sampled_from(sorted(node) if isinstance(node, dict) else range(len(node))))
+        if not isinstance(node[key], (dict, list)) or not node[key] or draw(st.booleans()):
+            break
+        node = node[key]
+    node[key] = draw(places)
+    return sealed(fields)
+
+
+@st.composite
+def with_other_characters(draw: st.DrawFn, text: str) -> str:
+    """The text with some characters taken away, doubled, or put in, under a right hash."""
+    body = text.partition(',\n"manifest_hash":')[0]
+    for _ in range(draw(st.integers(1, 3))):
+        start = draw(st.integers(0, len(body)))
+        end = draw(st.integers(start, min(len(body), start + 40)))
+        put_in = draw(
+            st.sampled_from(["", " ", "\n", "0", "A", '"', ",", '",\n"', "[]", "{}", body[start:end] * 2, HEX])
+        )
+        body = body[:start] + put_in + body[end:]
+    return seal(body)[0]
+
+
+HEX = '"0123456789abcdef0123456789abcdef",\n'
+
+
 @given(data=st.data())
 def test_any_change_under_a_right_hash_is_a_manifest_or_a_typed_error(
     texts: dict[str, str], data: st.DataObject
 ) -> None:
-    fields = fields_of(texts[data.draw(st.sampled_from(["policy", "container"]))])
-    node: Any = fields
-    while True:
-        keys = sorted(node) if isinstance(node, dict) else list(range(len(node)))
-        key = data.draw(st.sampled_from(keys))
-        if not isinstance(node[key], (dict, list)) or not node[key] or data.draw(st.booleans()):
-            break
-        node = node[key]
-    node[key] = data.draw(places)
-    text = sealed(fields)
+    text = data.draw(with_another_value(texts[data.draw(st.sampled_from(["policy", "container"]))]))
     try:
         manifest, _ = parse_manifest(text, FILE)
     except RlpipeError:
         return
     assert seal(manifest.text())[0] == text
+
+
+def read(text: str) -> Any:
+    """All that reading a text gives: the manifest, or the error."""
+    try:
+        manifest, digest = parse_manifest(text, FILE)
+    except RlpipeError as error:
+        return type(error), str(error)
+    return {**vars(manifest), "table": manifest.table.text}, list(manifest.digests), digest
+
+
+def read_anew(text: str) -> Any:
+    """The same when nothing is remembered."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(manifest_parser, "_REMEMBERED", -1)
+        return read(text)
+
+
+@given(data=st.data())
+def test_what_is_remembered_changes_nothing(texts: dict[str, str], data: st.DataObject) -> None:
+    change = data.draw(st.sampled_from([with_another_value, with_other_characters]))
+    text = data.draw(change(texts[data.draw(st.sampled_from(["policy", "container"]))]))
+    assert read(text) == read(text) == read_anew(text)
+
+
+@pytest.mark.parametrize("change", BAD)
+def test_what_breaks_the_format_is_told_again(texts: dict[str, str], change: tuple[Any, Any, str]) -> None:
+    place, value, _ = change
+    text = changed(texts["policy"], *place, value=value)
+    assert read(text) == read(text) == read_anew(text)
+
+
+@pytest.mark.parametrize("name", ["policy", "container"])
+def test_manifests_share_nothing_that_can_be_changed(texts: dict[str, str], name: str) -> None:
+    text = changed(texts[name], "spec", "config", value={"a": [{}]})
+    text = changed(changed(text, "spec", "options", value={"b": 1}), "metadata", value={"c": {"d": []}})
+    known = read_anew(text)
+    for _ in range(2):
+        manifest: Any = parse_manifest(text, FILE)[0]
+        manifest.spec.config["a"][0]["b"] = manifest.spec.options["x"] = 1
+        manifest.metadata["c"]["d"].append(1)
+        manifest.roles.clear()
+        manifest.digests.clear()
+        if manifest.origin:
+            manifest.origin.provenance["x"] = 1
+        for each in (manifest.children, manifest.attachments, manifest.plain):
+            with pytest.raises(TypeError):
+                each["more"] = 1
+    assert read(text) == known
 
 
 def test_the_file_is_readable_line_by_line(texts: dict[str, str]) -> None:

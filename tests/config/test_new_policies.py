@@ -38,7 +38,7 @@ def test_policies_that_are_there_or_added(overrides: list[str]) -> None:
     [
         ["algorithm.policies.po.env=x"],
         ["algorithm.policies.po.module.model_config.actor.hidden=[8]", "algorithm=sample"],
-        ["algorithm.policies.po.env=x", "+algorithm.policies.po.env=y"],
+        ["algorithm.policies.po.env=x", "+algorithm.policies.po.action_space=null"],
     ],
 )
 def test_a_typo_in_an_id_is_told_with_the_nearest_and_with_the_plus(overrides: list[str]) -> None:
@@ -51,13 +51,29 @@ def test_a_typo_in_an_id_is_told_with_the_nearest_and_with_the_plus(overrides: l
 
 
 @pytest.mark.parametrize("plus", ["", "+", "++"])
-def test_a_policy_that_is_null_is_refused(plus: str) -> None:
+@pytest.mark.parametrize(
+    "override",
+    [
+        "algorithm.policies.p1=null",
+        "algorithm.policies={p1: null}",
+        "algorithm.policies={p0: {env: x}, p1: null}",
+        "algorithm.policies.p1=null,{env: x}",
+        "algorithm.policies={p1: null},{p0: {}}",
+    ],
+)
+def test_a_policy_that_is_null_is_refused(plus: str, override: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        require("algorithm=sample", f"{plus}algorithm.policies.p1=null")
+        require("algorithm=sample", f"{plus}{override}")
     error = caught.value
     assert (error.subject, error.found) == ("algorithm.policies.p1", "null")
     assert "'~algorithm.policies.p1'" in error.fix
     require("algorithm=sample", "~algorithm.policies.p1")
+
+
+def test_no_policies_at_all_are_refused() -> None:
+    with pytest.raises(ConfigError) as caught:
+        require("algorithm=sample", "algorithm.policies={}")
+    assert "changes nothing" in caught.value.found
 
 
 def test_options_of_folders_that_hydra_alone_searches_are_not_judged() -> None:

@@ -86,6 +86,45 @@ def test_a_wrong_choice_is_named(override: str, found: str) -> None:
     assert caught.value.fix
 
 
+@pytest.mark.parametrize(
+    ("overrides", "key", "found"),
+    [
+        (["source.path=a", "source.path=b"], "source.path", "a and b"),
+        (["source.path=a", "task=info", "+source.path=b"], "source.path", "a and b"),
+        (["task=save", "task=info"], "task", "save and info"),
+        (["policy_ids=[p0]", "++policy_ids=[p1]"], "policy_ids", "[p0] and [p1]"),
+        (["evaluate.seed=1", "evaluate.seed=2", "evaluate.seed=3"], "evaluate.seed", "1 and 2 and 3"),
+        (["restore.device=cpu,meta", "restore.device=cuda"], "restore.device", "cpu,meta and cuda"),
+        (
+            ["module@algorithm.policies.p0.module=sac", "module@algorithm.policies.p0.module=ppo"],
+            "module@",
+            "sac and p",
+        ),
+    ],
+)
+def test_a_key_that_is_set_twice_is_refused_with_both_values(overrides: list[str], key: str, found: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        check_overrides(overrides, GROUPS, is_sweep=True)
+    assert caught.value.subject.startswith(key)
+    assert found in caught.value.found
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["restore.device=cpu,meta"],
+        ["source.path=a", "base.path=b"],
+        ["source.path=a", "source.path=a"],
+        ["~algorithm.policies.p0", "algorithm.policies.p0.env=CartPole-v1"],
+        ["~rename", "+rename={p0: p1}"],
+        ["module=sac", "module@algorithm.policies.p0.module=ppo", "module.inference_only=true"],
+        ["hydra.run.dir=a", "hydra.run.dir=b"],
+    ],
+)
+def test_what_sets_no_key_twice_stays_legal(overrides: list[str]) -> None:
+    check_overrides(overrides, GROUPS, is_sweep=True)
+
+
 def test_all_findings_come_in_one_error() -> None:
     with pytest.raises(ConfigError) as caught:
         check_overrides(["task=exprot", "+polcy_ids=[p1]", "policy_ids=['p1"], GROUPS, is_sweep=False)

@@ -21,6 +21,8 @@ from ray.rllib.algorithms.dqn import DQNConfig
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.algorithms.sac import SACConfig
 from ray.rllib.connectors.env_to_module import FlattenObservations, MeanStdFilter
+from ray.rllib.connectors.env_to_module.frame_stacking import FrameStackingEnvToModule
+from ray.rllib.connectors.learner.frame_stacking import FrameStackingLearner
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from ray.rllib.env.multi_agent_env import MultiAgentEnv
 from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
@@ -35,6 +37,8 @@ SKEWED = spaces.Box(np.array([-0.1, -3.0], np.float32), np.array([0.2, 100.0], n
 PARTS = spaces.Dict(
     {"b": spaces.Box(-1, 1, (2, 2), np.float32), "a": spaces.Discrete(3), "c": spaces.MultiDiscrete([2, 3])}
 )
+IMAGE = spaces.Box(-1, 1, (12, 10, 3), np.float32)
+MIXED = spaces.Dict({"b": spaces.Tuple([spaces.Discrete(3), SKEWED]), "a": spaces.MultiDiscrete([2, 4])})
 AGENTS = {"left": "p_left", "right": "p_right"}
 
 
@@ -106,6 +110,17 @@ def filtering_agents(env: Any = None, spaces: Any = None, device: Any = None) ->
     return MeanStdFilter(multi_agent=True)
 
 
+def stacking(env: Any = None, spaces: Any = None, device: Any = None) -> Any:
+    """The connector that shows the last three images."""
+    return FrameStackingEnvToModule(num_frames=3)
+
+
+def with_frames(config: Any) -> Any:
+    """The last three images, also where the learner sees them."""
+    config = config.env_runners(env_to_module_connector=stacking)
+    return config.training(learner_connector=lambda *_: FrameStackingLearner(num_frames=3))
+
+
 def flattening(env: Any = None, spaces: Any = None, device: Any = None) -> Any:
     """The connector that makes one row of a Dict, then one that normalises it."""
     return [FlattenObservations(), MeanStdFilter(clip_by_value=2.0)]
@@ -118,6 +133,10 @@ ENVIRONMENTS: dict[str, Callable[[], Any]] = {
     "rlpipe_wide": lambda: Drifting(VECTOR, spaces.Box(-0.1, 0.3, (2,), np.float64)),
     "rlpipe_several": lambda: Drifting(VECTOR, spaces.MultiDiscrete([3, 2])),
     "rlpipe_parts": lambda: Drifting(PARTS, spaces.Discrete(3)),
+    "rlpipe_image": lambda: Drifting(IMAGE, spaces.Discrete(3)),
+    "rlpipe_frame": lambda: Drifting(spaces.Box(-1, 1, (12, 10, 1), np.float32), spaces.Discrete(3)),
+    "rlpipe_image_box": lambda: Drifting(IMAGE, SKEWED),
+    "rlpipe_mixed": lambda: Drifting(VECTOR, MIXED),
     "rlpipe_pair": Pair,
 }
 
@@ -154,10 +173,29 @@ def q_learning(**settings: Any) -> Any:
     return DQNConfig().training(**few, **settings).reporting(min_sample_timesteps_per_iteration=20)
 
 
-def soft() -> Any:
+def soft(kind: Any = SACConfig, **settings: Any) -> Any:
     """SAC that learns from few steps."""
     few = {"train_batch_size_per_learner": 8, "num_steps_sampled_before_learning_starts": 10}
-    return SACConfig().training(**few).reporting(min_sample_timesteps_per_iteration=20)
+    return kind().training(**few, **settings).reporting(min_sample_timesteps_per_iteration=20)
+
+
+def quantiles() -> Any:
+    """TQC that learns from few steps."""
+    from ray.rllib.algorithms.tqc import TQCConfig
+
+    return soft(TQCConfig)
+
+
+def asynchronous() -> Any:
+    """APPO that learns from few steps."""
+    from ray.rllib.algorithms.appo import APPOConfig
+
+    return APPOConfig().training(train_batch_size_per_learner=20).env_runners(rollout_fragment_length=10)
+
+
+def replaying_sequences(config: Any) -> Any:
+    """A replay buffer that keeps whole episodes, as memories need."""
+    return config.training(replay_buffer_config={"type": "EpisodeReplayBuffer", "capacity": 1000})
 
 
 def with_agents(config: Any) -> Any:
@@ -165,6 +203,7 @@ def with_agents(config: Any) -> Any:
     return config.multi_agent(policies=set(AGENTS.values()), policy_mapping_fn=mapped)
 
 
+FILTERS = [[4, 4, 2], [6, 3, 1, "valid"]]
 CASES: dict[str, Case] = {
     "ppo_choices": Case(on_policy, "rlpipe_choices"),
     "ppo_several": Case(on_policy, "rlpipe_several", {"fcnet_activation": "linear"}),
@@ -203,6 +242,20 @@ CASES: dict[str, Case] = {
             "head_fcnet_activation": "tanh",
         },
     ),
+    "ppo_image": Case(on_policy, "rlpipe_image", {"conv_filters": FILTERS, "vf_share_layers": False}),
+    "ppo_image_heads": Case(
+        on_policy,
+        "rlpipe_image_box",
+        {"conv_filters": FILTERS, "conv_activation": "elu", "vf_share_layers": False, "head_fcnet_hiddens": [5]},
+    ),
+    "ppo_image_lstm": Case(
+        on_policy,
+        "rlpipe_image",
+        {"conv_filters": FILTERS, "use_lstm": True, "lstm_cell_size": 5, "max_seq_len": 4},
+    ),
+    "ppo_frames": Case(on_policy, "rlpipe_frame", {"conv_filters": FILTERS}, with_frames),
+    "ppo_mixed": Case(on_policy, "rlpipe_mixed"),
+    "appo": Case(asynchronous, "rlpipe_box"),
     "pair": Case(on_policy, "rlpipe_pair", {}, with_agents),
     "pair_filtered": Case(
         on_policy,
@@ -212,7 +265,20 @@ CASES: dict[str, Case] = {
     ),
     "dqn": Case(q_learning, "rlpipe_choices", {"head_fcnet_hiddens": [5]}),
     "dqn_plain": Case(lambda: q_learning(dueling=False, double_q=False), "rlpipe_choices"),
+    "dqn_atoms": Case(lambda: q_learning(num_atoms=7, v_min=-3.0, v_max=2.0), "rlpipe_choices"),
+    "dqn_atoms_plain": Case(
+        lambda: q_learning(num_atoms=5, dueling=False), "rlpipe_choices", {"head_fcnet_hiddens": [5]}
+    ),
+    "dqn_lstm": Case(
+        q_learning, "rlpipe_choices", {"use_lstm": True, "lstm_cell_size": 5, "max_seq_len": 4}, replaying_sequences
+    ),
+    "dqn_image": Case(q_learning, "rlpipe_image", {"conv_filters": FILTERS}),
     "sac": Case(soft, "rlpipe_box", {"fusionnet_hiddens": [4]}),
+    "sac_heads": Case(soft, "rlpipe_box", {"fusionnet_hiddens": [4, 3], "head_fcnet_hiddens": [5]}),
+    "sac_single": Case(lambda: soft(twin_q=False), "rlpipe_box", {"fusionnet_hiddens": []}),
+    "sac_choices": Case(soft, "rlpipe_choices"),
+    "sac_image": Case(soft, "rlpipe_image_box", {"conv_filters": FILTERS}),
+    "tqc": Case(quantiles, "rlpipe_box"),
 }
 
 
@@ -223,7 +289,8 @@ def enlarge(algorithm: Any) -> None:
     with torch.no_grad():
         for name in sorted(modules.keys()):
             for parameter in modules[name].parameters():
-                parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.5)
+                spread = 0.5 if parameter[0].numel() < 40 else 0.1
+                parameter.copy_(torch.randn(parameter.shape, generator=generator) * spread)
     acting = algorithm.env_runner.module
     for name in modules.keys():  # noqa: SIM118 - it iterates over modules
         target = acting[name] if len(AGENTS) == len(modules.keys()) else acting
@@ -253,9 +320,13 @@ def observation_space(algorithm: Any, agent: str | None = None) -> Any:
     return space if agent is None else space[agent]
 
 
-def acted(algorithm: Any, observed: list[Any], agent: str | None = None) -> Array:
+def acted(algorithm: Any, observed: list[Any], agent: str | None = None) -> Any:
     """What the algorithm's own env runner does without exploring, statistics of observations left as they are."""
     runner = algorithm.env_runner
+    if isinstance(runner.module.action_space, spaces.Dict) and len(observed) > 1:
+        # RLlib adds up the likelihoods of an action's parts in shapes that fit a single row only.
+        found = [acted(algorithm, [one], agent) for one in observed]
+        return tree.map_structure(lambda *rows: np.concatenate(rows), *found)
     for piece in runner._env_to_module.connectors:
         if isinstance(piece, MeanStdFilter):
             piece._update_stats = False
@@ -266,7 +337,28 @@ def acted(algorithm: Any, observed: list[Any], agent: str | None = None) -> Arra
         outputs = runner.module.forward_inference(runner._env_to_module(batch={}, **given))
         batch = runner._module_to_env(batch=outputs, **given)
     actions = batch.get("actions_for_env", batch["actions"])
-    return np.stack([np.asarray(one if agent is None else one[agent]) for one in actions])
+    if isinstance(actions, dict):
+        return actions
+    return tree.map_structure(
+        lambda *parts: np.stack(parts), *(one if agent is None else one[agent] for one in actions)
+    )
+
+
+def acted_in_an_episode(algorithm: Any, observed: list[Any]) -> Array:
+    """What the algorithm's env runner does in an episode with these observations, without exploring."""
+    runner = algorithm.env_runner
+    found = []
+    for end in range(1, len(observed) + 1):
+        past = {"actions": [0] * (end - 1), "rewards": [0.0] * (end - 1), "len_lookback_buffer": 0}
+        space = observation_space(algorithm)
+        episode = SingleAgentEpisode(observations=observed[:end], observation_space=space, **past)
+        shared: dict[str, Any] = {}
+        given = {"episodes": [episode], "rl_module": runner.module, "explore": False, "shared_data": shared}
+        with torch.no_grad():
+            outputs = runner.module.forward_inference(runner._env_to_module(batch={}, **given))
+            batch = runner._module_to_env(batch=outputs, **given)
+        found.append(batch.get("actions_for_env", batch["actions"])[0])
+    return np.stack(found)
 
 
 def acted_in_steps(algorithm: Any, observed: Array) -> Array:
@@ -279,16 +371,19 @@ def acted_in_steps(algorithm: Any, observed: Array) -> Array:
         for one in observed:
             outputs = module.forward_inference({"obs": torch.from_numpy(one)[:, None], "state_in": state})
             state = outputs["state_out"]
-            decided = module.get_inference_action_dist_cls().from_logits(outputs["action_dist_inputs"][:, 0])
-            actions = decided.to_deterministic().sample().numpy()
+            if "actions" in outputs:
+                actions = outputs["actions"][:, 0].numpy()
+            else:
+                decided = module.get_inference_action_dist_cls().from_logits(outputs["action_dist_inputs"][:, 0])
+                actions = decided.to_deterministic().sample().numpy()
             found.append(np.stack([unsquash_action(row, module.action_space) for row in actions]))
     return np.stack(found)
 
 
-def sequences(steps: int = 12, rows: int = 8) -> Array:
-    """Observations (T, B, 4) of mixed scales."""
-    flat = np.stack(observations(VECTOR, steps * rows))
-    return flat.reshape(steps, rows, 4)
+def sequences(steps: int = 12, rows: int = 8, space: spaces.Space[Any] = VECTOR) -> Array:
+    """Observations (T, B, ...) of mixed scales."""
+    flat = np.stack(observations(space, steps * rows))
+    return flat.reshape(steps, rows, *flat.shape[1:])
 
 
 def _episode(algorithm: Any, observed: Any, agent: str | None) -> Any:

@@ -41,6 +41,30 @@ def test_what_is_written_trains_and_acts(run_task: Runner) -> None:
     assert list(made.update({"p1": samples["p1"]})) == ["p1"]
 
 
+def test_several_runners_and_one_for_evaluation_are_written(run_task: Runner) -> None:
+    mapping = {"0": "p0", "*": "p1"}
+    evaluation = RunnerSpec(env="CartPole-v1", seed=7)
+    save(
+        run_task,
+        "c",
+        settings(env_runner=ACTING, num_env_runners=3, evaluation_runner=evaluation, policy_mapping_fn=mapping),
+    )
+    made = Algorithm.from_checkpoint("c")
+    assert made.runners is not None
+    assert len(made.runners) == 3
+    assert made.evaluation is not None
+    assert (made.evaluation.first.seed, made.evaluation.first.num_envs) == (7, 1)
+    assert len(made.sample(30)["p0"]["rewards"]) >= 3
+    assert [episode.seed for episode in made.evaluate(2)] == [7, 8]
+
+
+def test_a_runner_for_evaluation_alone_is_written(run_task: Runner) -> None:
+    save(run_task, "c", settings(evaluation_runner=RunnerSpec(env="CartPole-v1"), policy_mapping_fn={"*": "p1"}))
+    made = Algorithm.from_checkpoint("c")
+    assert made.runners is None
+    assert len(made.evaluate(1)) == 1
+
+
 def test_equal_seeds_give_equal_algorithms_whatever_the_process_drew(run_task: Runner) -> None:
     import torch
 
@@ -69,6 +93,8 @@ def test_inference_alone_leaves_the_learner_behind(run_task: Runner) -> None:
         (settings(learner=TrainingSpec(loss=HOW.loss, optimizer_kwargs={"learning": 1})), "learning"),
         (settings(env_runner=RunnerSpec(env="CartPol-v1"), policy_mapping_fn={"*": "p0"}), "CartPole-v1"),
         (settings(policy_mapping_fn="os.getcwd"), "os.getcwd"),
+        (settings(evaluation_runner=ACTING), "policy_mapping_fn"),
+        (settings(evaluation_runner=RunnerSpec(env="CartPol-v1"), policy_mapping_fn={"*": "p0"}), "CartPole-v1"),
     ],
 )
 def test_what_cannot_be_built_is_a_config_error(run_task: Runner, algorithm: AlgorithmSettings, words: str) -> None:

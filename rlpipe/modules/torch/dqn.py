@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from torch import nn
 
 from rlpipe.errors import SpecError
 from rlpipe.modules.activations import ACTIVATIONS
-from rlpipe.modules.fields import choice, flag, read_fields, wholes
+from rlpipe.modules.fields import choice, flag, read_fields, whole, wholes
 from rlpipe.modules.inference_only_api import InferenceOnlyAPI
 from rlpipe.modules.torch.batch import Batch, Outputs
 from rlpipe.modules.torch.encoders import LSTM, MLP, EncoderConfig, input_shape, read_encoder, sees_parts
@@ -20,6 +21,25 @@ from rlpipe.modules.torch.heads import dueling, value_head
 from rlpipe.modules.torch.passes import Sequence, Step, initial_state
 from rlpipe.modules.torch.rl_module import RLModule
 from rlpipe.snapshot.spaces import Discrete
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Atoms:
+    """The values that a Q value is a distribution over: `count` of them, evenly from `low` to `high`."""
+
+    count: int
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        whole(self.count, where="model_config.atoms.count", least=2)
+        if not all(type(end) in (int, float) for end in (self.low, self.high)) or not -inf < self.low < self.high < inf:
+            raise SpecError("model_config.atoms span nothing", expected="finite low below high", found=str(self))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {"count": self.count, "low": float(self.low), "high": float(self.high)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +52,7 @@ class DQNConfig:
         head_activation: Activation of the heads' hidden layers; None: the encoder's.
         dueling: Advantages and values in two heads, `af` and `vf`, in place of one head `q`.
         double: The loss takes the next action from the online network (van Hasselt et al. 2016).
+        atoms: Q values are means of distributions over these values (Bellemare et al. 2017); None: plain numbers.
     """
 
     encoder: EncoderConfig = MLP(activation="relu")
@@ -39,6 +60,7 @@ class DQNConfig:
     head_activation: str | None = None
     dueling: bool = False
     double: bool = True
+    atoms: Atoms | None = None
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -49,10 +71,14 @@ class DQNConfig:
             choice(self.head_activation, ACTIVATIONS, where="model_config.head_activation")
         for name in ("dueling", "double"):
             flag(getattr(self, name), where=f"model_config.{name}")
+        if not isinstance(self.atoms, (Atoms, type(None))):
+            object.__setattr__(self, "atoms", read_fields(Atoms, self.atoms, where="model_config.atoms"))
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON with every field; the head's activation only where it is its own, as specs always had it."""
-        own = {} if self.head_activation is None else {"head_activation": self.head_activation}
+        """Plain JSON with every field; the head's activation and atoms only where there are some, as specs had it."""
+        own: dict[str, Any] = {} if self.head_activation is None else {"head_activation": self.head_activation}
+        if self.atoms is not None:
+            own = {**own, "atoms": self.atoms.to_json()}
         return {
             "encoder": self.encoder.to_json(),
             "head_hidden": list(self.head_hidden),
@@ -63,7 +89,13 @@ class DQNConfig:
 
 
 class DQNModule(RLModule, InferenceOnlyAPI):
-    """Q values of every action: `q` (B, n). The target network has the same parts under `target_` names."""
+    """Q values of every action: `q` (B, n). The target network has the same parts under `target_` names.
+
+    Attributes:
+        support: The values of atoms, where Q values are distributions.
+    """
+
+    support: torch.Tensor
 
     @classmethod
     def full_model_config(cls, model_config: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -89,9 +121,13 @@ class DQNModule(RLModule, InferenceOnlyAPI):
             self.add_module(name, head)
         for name in ("encoder", *self._heads(self.action_space.n)):
             self.add_module(f"target_{name}", copy.deepcopy(getattr(self, name)).requires_grad_(requires_grad=False))
+        if config.atoms is not None:
+            values = torch.linspace(config.atoms.low, config.atoms.high, config.atoms.count)
+            self.register_buffer("support", values, persistent=False)
 
     def _heads(self, n: int) -> dict[str, int]:
-        return {"af": n, "vf": 1} if self.config.dueling else {"q": n}
+        atoms = self.config.atoms.count if self.config.atoms is not None else 1
+        return {"af": n * atoms, "vf": atoms} if self.config.dueling else {"q": n * atoms}
 
     def get_non_inference_attributes(self) -> list[str]:
         """The target network."""
@@ -134,10 +170,21 @@ class DQNModule(RLModule, InferenceOnlyAPI):
 
     def _values(self, obs: Any, prefix: str, steps: Step) -> torch.Tensor:
         latent = steps.through("encoder", self._part(prefix, "encoder"), obs)
+        if self.config.atoms is not None:
+            return self._means(latent, prefix)
         if not self.config.dueling:
             q: torch.Tensor = self._part(prefix, "q")(latent)
             return q
         return dueling(self._part(prefix, "af")(latent), self._part(prefix, "vf")(latent))
+
+    def _means(self, latent: torch.Tensor, prefix: str) -> torch.Tensor:
+        """Means of distributions over atoms; with dueling as Hessel et al. 2018 have it, atom by atom."""
+        scores = self._part(prefix, "af" if self.config.dueling else "q")(latent)
+        logits = scores.unflatten(-1, (-1, len(self.support)))
+        if self.config.dueling:
+            values = self._part(prefix, "vf")(latent).unsqueeze(-2)
+            logits = values + logits - logits.mean(dim=-2, keepdim=True)
+        return (torch.softmax(logits, dim=-1) * self.support).sum(dim=-1)
 
     def _part(self, prefix: str, name: str) -> nn.Module:
         part: nn.Module = getattr(self, prefix + name)

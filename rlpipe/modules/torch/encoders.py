@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from rlpipe.errors import SpecError
+from rlpipe.modules.torch.chain import Chain, ChainEncoder
 from rlpipe.modules.torch.feedforward import CNN, MLP, Encoder, Shape, activation, linear_stack, read_among
 from rlpipe.modules.torch.multi import Inputs, Multi, MultiEncoder
 from rlpipe.modules.torch.recurrent import GRU, LSTM, RecurrentEncoder
@@ -18,6 +19,8 @@ __all__ = [
     "LSTM",
     "MLP",
     "AnyEncoder",
+    "Chain",
+    "ChainEncoder",
     "Encoder",
     "EncoderConfig",
     "Inputs",
@@ -32,10 +35,10 @@ __all__ = [
     "sees_parts",
 ]
 
-EncoderConfig: TypeAlias = MLP | CNN | Multi | LSTM | GRU
-AnyEncoder: TypeAlias = Encoder | MultiEncoder | RecurrentEncoder
+EncoderConfig: TypeAlias = MLP | CNN | Chain | Multi | LSTM | GRU
+AnyEncoder: TypeAlias = Encoder | ChainEncoder | MultiEncoder | RecurrentEncoder
 _TYPES: MappingProxyType[str, type[EncoderConfig]] = MappingProxyType(
-    {kind.type: kind for kind in (CNN, GRU, LSTM, MLP, Multi)}
+    {kind.type: kind for kind in (Chain, CNN, GRU, LSTM, MLP, Multi)}
 )
 
 

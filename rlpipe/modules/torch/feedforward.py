@@ -19,7 +19,9 @@ from rlpipe.modules.activations import ACTIVATIONS
 from rlpipe.modules.fields import choice, read_fields, wholes
 
 Shape: TypeAlias = tuple[int, ...]
+Margins: TypeAlias = tuple[int, int, int, int]
 T = TypeVar("T")
+_NO_MARGINS = (0, 0, 0, 0)
 
 
 class Encoder(nn.Sequential):
@@ -70,13 +72,38 @@ class MLP:
         )
 
 
+class PaddedConv2d(nn.Conv2d):
+    """A convolution of an image with zeros around it, on each side as many as that side is given.
+
+    Attributes:
+        margins: Zeros at the left, right, top and bottom.
+    """
+
+    def __init__(self, channels: int, out: int, kernel: int, stride: int, *, margins: Margins) -> None:
+        super().__init__(channels, out, kernel, stride)
+        self.margins = margins
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002 - the name of nn.Conv2d
+        """(B, channels, height, width) to (B, out, ...)."""
+        return super().forward(nn.functional.pad(input, self.margins))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CNN:
-    """Convolutions without padding, each (out channels, kernel, stride), then linear layers; activations behind all."""
+    """Convolutions, then linear layers, with an activation behind each.
+
+    Attributes:
+        filters: (out channels, kernel, stride) of each convolution.
+        hidden: Widths of the linear layers.
+        activation: Behind every layer.
+        padding: Zeros at the left, right, top and bottom of what each convolution sees, below 0 lines that it does not
+            see; None: none anywhere.
+    """
 
     filters: tuple[tuple[int, int, int], ...] = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
     hidden: tuple[int, ...] = (512,)
     activation: str = "relu"
+    padding: tuple[Margins, ...] | None = None
 
     type: ClassVar[str] = "cnn"
 
@@ -88,11 +115,18 @@ class CNN:
         object.__setattr__(self, "filters", tuple(map(_filter, self.filters)))
         object.__setattr__(self, "hidden", wholes(self.hidden, where="hidden of a cnn", least=1))
         choice(self.activation, ACTIVATIONS, where="activation of a cnn")
+        if self.padding is not None:
+            object.__setattr__(self, "padding", _padding(self.padding, len(self.filters)))
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON, the inverse of `read_among`."""
-        filters = [list(layer) for layer in self.filters]
-        return {"type": self.type, "filters": filters, "hidden": list(self.hidden), "activation": self.activation}
+        """Plain JSON, the inverse of `read_among`; padding only where there is some, as specs always had it."""
+        return {
+            "type": self.type,
+            "filters": [list(layer) for layer in self.filters],
+            "hidden": list(self.hidden),
+            "activation": self.activation,
+            **({"padding": [list(margins) for margins in self.padding]} if self.padding is not None else {}),
+        }
 
     def build(self, shape: Shape | Mapping[str, Shape]) -> Encoder:
         """The network for inputs (B, channels, height, width).
@@ -105,14 +139,33 @@ class CNN:
             raise SpecError("a cnn encoder takes images", expected="shape (channels, height, width)", found=str(shape))
         layers: list[nn.Module] = []
         channels, height, width = shape
-        for out, kernel, stride in self.filters:
-            layers += [nn.Conv2d(channels, out, kernel, stride), activation(self.activation)]
+        for (out, kernel, stride), margins in zip(self.filters, self._margins(), strict=True):
+            layers += [_convolution(channels, out, kernel, stride, margins), activation(self.activation)]
             channels = out
-            height, width = ((side - kernel) // stride + 1 for side in (height, width))
+            left, right, top, bottom = margins
+            height, width = ((side - kernel) // stride + 1 for side in (height + top + bottom, width + left + right))
             _require_room(height, width, shape, self.filters)
         flat = channels * height * width
         layers += [nn.Flatten(), *linear_stack(flat, self.hidden, self.activation)]
         return Encoder(layers, out_features=self.hidden[-1] if self.hidden else flat)
+
+    def _margins(self) -> tuple[Margins, ...]:
+        return self.padding if self.padding is not None else (_NO_MARGINS,) * len(self.filters)
+
+
+def _convolution(channels: int, out: int, kernel: int, stride: int, margins: Margins) -> nn.Conv2d:
+    if margins == _NO_MARGINS:
+        return nn.Conv2d(channels, out, kernel, stride)
+    return PaddedConv2d(channels, out, kernel, stride, margins=margins)
+
+
+def _padding(value: Any, count: int) -> tuple[Margins, ...]:
+    layers = value if isinstance(value, (list, tuple)) else ()
+    margins = [wholes(layer, where="padding of a cnn") for layer in layers]
+    if len(margins) != count or any(len(layer) != 4 for layer in margins):
+        expected = f"[left, right, top, bottom] for each of {count} filters, or null"
+        raise SpecError("padding of a cnn does not fit its filters", expected=expected, found=repr(value)[:80])
+    return tuple((left, right, top, bottom) for left, right, top, bottom in margins)
 
 
 def _filter(layer: Any) -> tuple[int, int, int]:

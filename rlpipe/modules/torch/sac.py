@@ -1,4 +1,7 @@
-"""SAC's squashed Gaussian policy and its Q functions (Haarnoja et al. 2018), with targets and a learnt temperature."""
+"""SAC's policy and its Q functions (Haarnoja et al. 2018), with targets and a learnt temperature.
+
+The policy is a squashed Gaussian, or over choices a categorical one (Christodoulou 2019).
+"""
 
 from __future__ import annotations
 
@@ -16,22 +19,13 @@ from rlpipe.errors import SpecError
 from rlpipe.modules.fields import choice, flag, read_fields, whole
 from rlpipe.modules.inference_only_api import InferenceOnlyAPI
 from rlpipe.modules.torch.batch import Batch, Outputs
-from rlpipe.modules.torch.encoders import (
-    LSTM,
-    MLP,
-    EncoderConfig,
-    Inputs,
-    RecurrentEncoder,
-    input_shape,
-    read_encoder,
-    sees_parts,
-)
-from rlpipe.modules.torch.feedforward import one_shape
-from rlpipe.modules.torch.heads import LogStd, SquashedGaussianHead
+from rlpipe.modules.torch.encoders import MLP, EncoderConfig, RecurrentEncoder, input_shape, read_encoder, sees_parts
+from rlpipe.modules.torch.heads import CategoricalHead, LogStd, SquashedGaussianHead
 from rlpipe.modules.torch.passes import Sequence, Step, initial_state
+from rlpipe.modules.torch.q_functions import ChoiceQFunction, CriticConfig, QFunction, read_critic
 from rlpipe.modules.torch.recurrent import merged
 from rlpipe.modules.torch.rl_module import RLModule
-from rlpipe.snapshot.spaces import Box
+from rlpipe.snapshot.spaces import Box, Discrete
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +34,9 @@ class SACConfig:
 
     Attributes:
         actor: Encoder of the policy.
-        critic: Encoder of each Q function. A mlp takes observation and action in one row; others take the observation,
-            and the action joins behind it.
+        critic: Encoder of each Q function. A mlp, or a chain of them, takes observation and action in one row; one of
+            type fused has an encoder for each; others take the observation, and the action joins behind. Of choices all
+            see the observation alone.
         n_critics: How many Q functions.
         log_std: "state" or "gsde", see `GaussianHead`.
         mean_clip: Bound on the size of the mean before tanh, or None.
@@ -49,7 +44,7 @@ class SACConfig:
     """
 
     actor: EncoderConfig = MLP(hidden=(256, 256), activation="relu")
-    critic: EncoderConfig = MLP(hidden=(256, 256), activation="relu")
+    critic: CriticConfig = MLP(hidden=(256, 256), activation="relu")
     n_critics: int = 2
     log_std: str = "state"
     mean_clip: float | None = None
@@ -57,15 +52,8 @@ class SACConfig:
 
     def __post_init__(self) -> None:
         """Check the fields."""
-        for name in ("actor", "critic"):
-            object.__setattr__(self, name, read_encoder(getattr(self, name), where=f"model_config.{name}"))
-        if isinstance(self.critic, LSTM):
-            raise SpecError(
-                "model_config.critic keeps a memory",
-                expected="a mlp or a cnn: the Q functions see single observations",
-                found=self.critic.type,
-                fix="give the memory to model_config.actor alone",
-            )
+        object.__setattr__(self, "actor", read_encoder(self.actor, where="model_config.actor"))
+        object.__setattr__(self, "critic", read_critic(self.critic, where="model_config.critic"))
         whole(self.n_critics, where="model_config.n_critics", least=1)
         choice(self.log_std, ("state", "gsde"), where="model_config.log_std")
         flag(self.learn_alpha, where="model_config.learn_alpha")
@@ -90,31 +78,6 @@ def _positive(value: Any) -> float:
     return float(value)
 
 
-class QFunction(nn.Module):
-    """Value of an observation and an action.
-
-    Attributes:
-        encoder: Features of both, or of an image alone.
-        q: The value of the features.
-    """
-
-    def __init__(self, config: EncoderConfig, shape: Inputs, n_actions: int) -> None:
-        super().__init__()
-        self.is_joint = isinstance(config, MLP)
-        joint = (prod(one_shape(shape, where=config.type)) + n_actions,) if self.is_joint else shape
-        self.encoder = config.build(joint)
-        self.q = nn.Linear(self.encoder.out_features + (0 if self.is_joint else n_actions), 1)
-
-    def forward(self, obs: Any, actions: torch.Tensor) -> torch.Tensor:
-        """Observations (B, ...) and actions (B, n) to values (B,)."""
-        if self.is_joint:
-            features = self.encoder(torch.cat([obs.flatten(1), actions], dim=1))
-        else:
-            features = torch.cat([self.encoder(obs), actions], dim=1)
-        value: torch.Tensor = self.q(features).squeeze(1)
-        return value
-
-
 class SACModule(RLModule, InferenceOnlyAPI):
     """Policy, Q functions `qf/<i>`, their targets, and `log_alpha`. `mean` is the value before tanh."""
 
@@ -133,58 +96,71 @@ class SACModule(RLModule, InferenceOnlyAPI):
     def setup(self) -> None:
         """Build policy, Q functions, and targets with the same numbers."""
         config = read_fields(SACConfig, self.model_config, where="model_config")
-        if not isinstance(self.action_space, Box):
-            found = self.action_space.describe()
-            fix = "take another module (module=ppo or module=dqn), or an environment with a Box action space"
-            raise SpecError("SAC's actions are real numbers", expected="a Box action space", found=found, fix=fix)
-        shape, n_actions = input_shape(self.observation_space), prod(self.action_space.shape)
+        shape = input_shape(self.observation_space)
         self.pi_encoder = config.actor.build(shape)
-        self.pi = SquashedGaussianHead(
-            self.pi_encoder.out_features, n_actions, cast("LogStd", config.log_std), mean_clip=config.mean_clip
+        self.pi = self._policy_head(config, self.pi_encoder.out_features)
+        space, critic = self.action_space, config.critic
+        self.qf = nn.ModuleList(
+            ChoiceQFunction(critic, shape, space.n)
+            if isinstance(space, Discrete)
+            else QFunction(critic, shape, prod(space.shape))  # type: ignore[attr-defined]
+            for _ in range(config.n_critics)
         )
-        self.qf = nn.ModuleList(QFunction(config.critic, shape, n_actions) for _ in range(config.n_critics))
         self.target_qf = copy.deepcopy(self.qf).requires_grad_(requires_grad=False)
         if config.learn_alpha:
             self.log_alpha = nn.Parameter(torch.zeros(1))
+
+    def _policy_head(self, config: SACConfig, latent: int) -> nn.Module:
+        if isinstance(self.action_space, Discrete):
+            return CategoricalHead(latent, self.action_space.n)
+        if isinstance(self.action_space, Box):
+            n, log_std = prod(self.action_space.shape), cast("LogStd", config.log_std)
+            return SquashedGaussianHead(latent, n, log_std, mean_clip=config.mean_clip)
+        raise SpecError(
+            "SAC's actions are real numbers, or one choice",
+            expected="a Box or Discrete action space",
+            found=self.action_space.describe(),
+            fix="take another module (module=ppo), or an environment with a Box or Discrete action space",
+        )
 
     def get_non_inference_attributes(self) -> list[str]:
         """Q functions, targets and temperature."""
         return ["qf", "target_qf", "log_alpha"]
 
     def output_kind(self) -> str:
-        """A mean before tanh."""
-        return "squashed"
+        """A mean before tanh, or logits of choices."""
+        return "squashed" if isinstance(self.pi, SquashedGaussianHead) else "logits"
 
     def get_initial_state(self) -> dict[str, Any]:
         """What the policy's encoder remembers, `actor/h` and so on."""
         return initial_state(actor=self.pi_encoder)
 
     def forward_inference(self, batch: Batch) -> Outputs:
-        """`mean` (B, n)."""
+        """`mean` (B, n), or `logits` (B, n)."""
         steps = Step(batch)
-        return steps.outputs(self.pi.mode(steps.through("actor", self.pi_encoder, batch["obs"])))
+        latent = steps.through("actor", self.pi_encoder, batch["obs"])
+        return steps.outputs(self.pi.mode(latent) if isinstance(self.pi, SquashedGaussianHead) else self.pi(latent))
 
     def forward_exploration(self, batch: Batch) -> Outputs:
-        """`mean` and `log_std` (B, n)."""
+        """`mean` and `log_std` (B, n), or `logits` (B, n)."""
         steps = Step(batch)
         return steps.outputs(self.pi(steps.through("actor", self.pi_encoder, batch["obs"])))
 
     def forward_train(self, batch: Batch) -> Outputs:
-        """Those of exploration; where the batch has `actions` (B, n) in -1..1 also `critic_q`, `target_q`.
+        """Those of exploration, and values by the Q functions `critic_q` and their targets `target_q`.
 
-        With a recurrent encoder over sequences, see `Sequence`; the Q functions see single steps.
+        Over a Box those of the batch's `actions` (B, n) in -1..1, where it has some: (B, critics). Over choices those
+        of every one: (B, critics, n). With a recurrent encoder over sequences, see `Sequence`; the Q functions see
+        single steps.
         """
         steps = Sequence(batch) if isinstance(self.pi_encoder, RecurrentEncoder) else Step(batch)
         outputs = steps.outputs(self.pi(steps.through("actor", self.pi_encoder, batch["obs"])))
-        if "actions" not in batch:
+        if isinstance(self.action_space, Box) and "actions" not in batch:
             return outputs
-        obs, actions = batch["obs"], batch["actions"]
-        leading = actions.shape[:-1]
+        given = (batch["obs"], *((batch["actions"],) if isinstance(self.action_space, Box) else ()))
+        leading = next(iter(outputs.values())).shape[:-1]
         if isinstance(steps, Sequence):
-            obs, actions = merged(obs), merged(actions)
+            given = tuple(map(merged, given))
         pairs = (("critic_q", self.qf), ("target_q", self.target_qf))
-        values = {
-            name: torch.stack([function(obs, actions) for function in functions], dim=1).reshape(*leading, -1)
-            for name, functions in pairs
-        }
-        return {**outputs, **values}
+        values = {name: torch.stack([function(*given) for function in functions], dim=1) for name, functions in pairs}
+        return {**outputs, **{name: found.reshape(*leading, *found.shape[1:]) for name, found in values.items()}}

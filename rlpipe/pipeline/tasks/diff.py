@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from rlpipe.pipeline import tables
 from rlpipe.pipeline.described import described, identity
 from rlpipe.pipeline.lift import kind_of
 from rlpipe.pipeline.locate import CHECKPOINT, reading_path
+from rlpipe.pipeline.outlook import Outlook
 from rlpipe.pipeline.progress import Progress
 from rlpipe.pipeline.reports import Report, SourceFacts
 from rlpipe.pipeline.settings import RunSettings
@@ -20,7 +21,7 @@ from rlpipe.pipeline.sources import Source, open_base, open_source, read_tree
 from rlpipe.snapshot.diff import StateDiff, diff
 from rlpipe.snapshot.identity import FINGERPRINT_DIGITS
 from rlpipe.snapshot.snapshot import Snapshot, walk
-from rlpipe.snapshot.spec import canonical_json
+from rlpipe.snapshot.spec_diff import SpecChange, changes
 
 USES = frozenset({"source", "base.path", "checkpoint.path", "select", "trust"})
 SHOWN = 20
@@ -28,16 +29,15 @@ SHOWN = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecDifference:
-    """One field of a spec that differs; a side that lacks it says ``nothing``."""
+    """One field of a component's spec that differs; a side that lacks it says ``nothing``."""
 
     component: str
-    field: str
-    base: str
-    source: str
+    change: SpecChange
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON."""
-        return {"component": self.component, "field": self.field, "base": self.base, "source": self.source}
+        """Plain JSON, both values whole."""
+        change = self.change
+        return {"component": self.component, "field": change.name, "base": change.old, "source": change.new}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,8 +94,8 @@ class DiffReport(Report):
             tables.table("component", "base", "source", "acts", rows=pairs),
         ]
         if self.specs:
-            rows = [(spec.component or ".", spec.field, spec.base, spec.source) for spec in self.specs]
-            parts += ["", tables.table("component", "field", "base", "source", rows=rows)]
+            rows = [(spec.component or ".", spec.change.name, spec.change.values()) for spec in self.specs]
+            parts += ["", tables.table("component", "field", "base -> source", rows=rows)]
         parts += self._keys()
         return [*parts, "", tables.line(self._conclusion(), style="bold")]
 
@@ -125,10 +125,8 @@ def run(settings: RunSettings, *, progress: Progress) -> DiffReport:
         RlpipeError: One of them cannot be read.
     """
     del progress
-    if settings.base.path is None:
-        raise ConfigError("diff needs two paths", expected="source.path and base.path", found="no base.path")
     source = open_source(settings, given=reading_path(settings))
-    base = open_base(settings, settings.base.path)
+    base = _base(settings)
     ours, theirs = _sides(base, source, settings)
     return DiffReport(
         source=source.facts,
@@ -138,6 +136,27 @@ def run(settings: RunSettings, *, progress: Progress) -> DiffReport:
         specs=tuple(_spec_differences(ours, theirs)),
         components=tuple(_pairs(ours, theirs)),
     )
+
+
+def check_ahead(settings: RunSettings, outlook: Outlook) -> None:
+    """Check that the base is named, and there.
+
+    Raises:
+        RlpipeError: It is not.
+    """
+    del outlook
+    _base(settings)
+
+
+def _base(settings: RunSettings) -> Source:
+    if settings.base.path is None:
+        raise ConfigError(
+            "diff needs two paths",
+            expected="source.path and base.path",
+            found="no base.path",
+            fix="name the one to compare with: base.path=...",
+        )
+    return open_base(settings, settings.base.path)
 
 
 def _sides(base: Source, source: Source, settings: RunSettings) -> tuple[Snapshot, Snapshot]:
@@ -172,17 +191,5 @@ def _verdict(pair: ComponentPair) -> str:
 def _spec_differences(ours: Snapshot, theirs: Snapshot) -> Iterator[SpecDifference]:
     left, right = dict(walk(ours)), dict(walk(theirs))
     for path in sorted(left.keys() & right.keys()):
-        mine, other = (dict(_flat(part.spec.to_json(), "")) for part in (left[path], right[path]))
-        for name in sorted(mine.keys() | other.keys()):
-            base, source = mine.get(name, "nothing"), other.get(name, "nothing")
-            if base != source:
-                yield SpecDifference(component=path, field=name, base=base, source=source)
-
-
-def _flat(value: Any, prefix: str) -> Iterator[tuple[str, str]]:
-    """Dotted name -> canonical JSON of each field of a spec."""
-    if not isinstance(value, Mapping) or not value:
-        yield prefix, canonical_json(value)
-        return
-    for name, item in value.items():
-        yield from _flat(item, f"{prefix}.{name}".lstrip("."))
+        found = changes(left[path].spec.to_json(), right[path].spec.to_json())
+        yield from (SpecDifference(component=path, change=change) for change in found)

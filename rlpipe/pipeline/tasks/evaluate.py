@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,12 +10,14 @@ import numpy as np
 from rich.console import RenderableType
 
 from rlpipe.algorithms.env_runner import EnvSpaces, Episode, make_env, require_fit, rollout, spaces_of
-from rlpipe.errors import ConfigError
+from rlpipe.errors import ConfigError, listed
 from rlpipe.pipeline import tables
 from rlpipe.pipeline.contenders import Contender, contenders
 from rlpipe.pipeline.environment import require_all_fit
 from rlpipe.pipeline.inspect import untrained
+from rlpipe.pipeline.live import spaces_of as spaces_of_policy
 from rlpipe.pipeline.locate import locate, reading_path
+from rlpipe.pipeline.outlook import Outlook
 from rlpipe.pipeline.progress import Progress, Step
 from rlpipe.pipeline.reports import Report
 from rlpipe.pipeline.settings import EvaluateSettings, RunSettings
@@ -127,6 +129,23 @@ def run(settings: RunSettings, *, progress: Progress) -> EvaluateReport:
     return EvaluateReport(source=located.facts, warnings=unique, evaluations=tuple(evaluations))
 
 
+def check_ahead(settings: RunSettings, outlook: Outlook) -> None:
+    """Check that there is an environment for every policy, and that they can act in one that is named.
+
+    Raises:
+        ConfigError: One is not known or cannot be made.
+        EnvironmentMismatchError: Its spaces are not a policy's.
+    """
+    if settings.env is not None:
+        spaces = {name: spaces_of_policy(policy) for name, policy in outlook.read.items()}
+        require_all_fit({name: EnvSpaces(own.observation, own.action) for name, own in spaces.items()}, settings.env)
+        return
+    if unknown := [name for name, env in outlook.envs.items() if env is None]:
+        raise _unknown_env(unknown)
+    for env_id in sorted({env for env in outlook.envs.values() if env is not None}):
+        make_env(env_id).close()
+
+
 def _evaluate(
     contender: Contender, env_id: str, settings: EvaluateSettings, step: Step
 ) -> tuple[Evaluation, tuple[str, ...]]:
@@ -155,10 +174,14 @@ def _evaluate(
 
 def _recorded(contender: Contender) -> str:
     if contender.env is None:
-        raise ConfigError(
-            f"it is not known in which environment {contender.policy_id} acts",
-            expected="the id of a gymnasium environment",
-            found="no env, and none recorded with the policy",
-            fix="name it: env=CartPole-v1",
-        )
+        raise _unknown_env([contender.policy_id])
     return contender.env
+
+
+def _unknown_env(policy_ids: Iterable[str]) -> ConfigError:
+    return ConfigError(
+        f"it is not known in which environment {listed(policy_ids)} acts",
+        expected="the id of a gymnasium environment",
+        found="no env, and none recorded with the policy",
+        fix="name it: env=CartPole-v1",
+    )

@@ -10,9 +10,12 @@ from rich.console import RenderableType
 
 from rlpipe.errors import ConfigError, RlpipeError
 from rlpipe.pipeline import runner, tables
+from rlpipe.pipeline.locate import reading_path
+from rlpipe.pipeline.outlook import Outlook
 from rlpipe.pipeline.progress import Progress
 from rlpipe.pipeline.reports import MadeArtifacts, Report, attach
 from rlpipe.pipeline.settings import CheckpointSettings, RunSettings, SelectSettings, SourceSettings
+from rlpipe.pipeline.sources import Source, open_source
 
 USES = frozenset({"steps"})
 
@@ -67,7 +70,7 @@ def run(settings: RunSettings, *, progress: Progress) -> PipelineReport:
     """Run ``task.steps``.
 
     Raises:
-        ConfigError: There are no steps, or one is no task.
+        ConfigError: There are no steps, one is no task, or several will miss something.
         RlpipeError: A step could not be done; it says which, and carries the report of those before.
     """
     if not settings.steps or "pipeline" in settings.steps:
@@ -77,8 +80,7 @@ def run(settings: RunSettings, *, progress: Progress) -> PipelineReport:
             found=f"{list(settings.steps)}",
             fix="'task.steps=[save,verify,export,evaluate]'",
         )
-    for name in settings.steps:
-        runner.resolve(name)
+    _check_ahead(settings)
     made = _Made(settings=settings)
     reports: list[Report] = []
     for number, name in enumerate(settings.steps, start=1):
@@ -92,6 +94,43 @@ def run(settings: RunSettings, *, progress: Progress) -> PipelineReport:
             break
         made = _next(made, reports[-1])
     return _report(reports, settings.steps[len(reports) :])
+
+
+def _check_ahead(settings: RunSettings) -> None:
+    """Let every step say what it will miss before the first is run, all in one error."""
+    tasks = [runner.resolve(name) for name in settings.steps]
+    if not (checks := [getattr(task, "check_ahead", None) for task in tasks[1:]]):
+        return
+    # Of policies that a later step puts somewhere else, too little is known.
+    has_one = not any(hasattr(task, "opened") for task in tasks[1:])
+    outlook = Outlook(sources=_sources(tasks[0], settings) if has_one else (), settings=settings)
+    missed: list[RlpipeError] = []
+    for number, check in enumerate(checks, start=2):
+        try:
+            if check is not None:
+                check(replace(settings, task=settings.steps[number - 1]), outlook)
+        except RlpipeError as error:
+            missed.append(_of_step(error, number, settings.steps[number - 1]))
+    if len(missed) == 1:
+        raise missed[0]
+    if missed:
+        lines = [f"  - {error.subject}; found: {error.found}; fix: {error.fix}" for error in missed]
+        raise ConfigError("\n".join([f"{len(missed)} steps miss something, so that none was begun:", *lines]))
+
+
+def _sources(first: Any, settings: RunSettings) -> tuple[Source, ...]:
+    """Those of the first step, which is the one that tells what is wrong with them."""
+    try:
+        if hasattr(first, "opened"):
+            return tuple(first.opened(settings))
+        return (open_source(settings, given=reading_path(settings)),)
+    except RlpipeError:
+        return ()
+
+
+def _of_step(error: RlpipeError, number: int, name: str) -> RlpipeError:
+    error.subject = f"step {number}, {name}: {error.subject}"
+    return error
 
 
 def _report(done: Sequence[Report], skipped: tuple[str, ...]) -> PipelineReport:
@@ -114,7 +153,7 @@ def _run_step(name: str, number: int, made: _Made, steps: tuple[str, ...], progr
         # Not the runner: one run leaves one result.json.
         return runner.resolve(name).run(settings, progress=progress)
     except RlpipeError as error:
-        error.subject = f"step {number}, {name}: {error.subject}"
+        _of_step(error, number, name)
         raise
 
 

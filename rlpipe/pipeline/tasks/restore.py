@@ -14,6 +14,7 @@ from rlpipe.pipeline.inspect import facts_of_snapshot, untrained
 from rlpipe.pipeline.lift import POLICIES, policies_of
 from rlpipe.pipeline.live import build_policies, probe, spaces_of
 from rlpipe.pipeline.locate import reading_path
+from rlpipe.pipeline.outlook import Outlook
 from rlpipe.pipeline.progress import Progress
 from rlpipe.pipeline.reports import Report
 from rlpipe.pipeline.settings import RunSettings
@@ -146,6 +147,18 @@ def run(settings: RunSettings, *, progress: Progress) -> RestoreReport:
         left=tuple(sorted(everything - chosen)),
         policies=policies,
     )
+
+
+def check_ahead(settings: RunSettings, outlook: Outlook) -> None:
+    """Check that this machine has the device.
+
+    Raises:
+        DeviceError: It lacks it.
+    """
+    from rlpipe.modules.torch.building import device_of
+
+    del outlook
+    device_of(settings.restore.device)
 
 
 def _tree(source: Source, settings: RunSettings) -> Snapshot:

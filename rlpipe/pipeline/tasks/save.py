@@ -43,8 +43,8 @@ class SaveReport(Report):
         return {"checkpoint": self.checkpoint.to_json(), "skipped": [list(pair) for pair in self.skipped]}
 
     def tables(self) -> Sequence[RenderableType]:
-        """The checkpoint, and what was left in a foreign file."""
-        return (*self.checkpoint.tables(), *tables.left_in_file(self.skipped))
+        """The checkpoint, and in short what was left in a foreign file: task=info tells all of it."""
+        return (*self.checkpoint.tables(), *tables.left_in_file_in_short(self.skipped))
 
     def written(self) -> str:
         """Path of the checkpoint."""
@@ -58,7 +58,7 @@ def run(settings: RunSettings, *, progress: Progress) -> SaveReport:
         RlpipeError: The source cannot be read, the policies cannot be built, or nothing can be written there.
     """
     del progress
-    source = _source(settings)
+    (source,) = opened(settings)
     chosen = completed(read_tree(source, settings.select, trust=settings.trust), settings.select)
     # Built policies got theirs when they were built.
     tree, notes = with_env(chosen, None if source.facts is BUILT else settings.env)
@@ -75,10 +75,10 @@ def run(settings: RunSettings, *, progress: Progress) -> SaveReport:
     )
 
 
-def _source(settings: RunSettings) -> Source:
-    """The configured policies where no path is given."""
+def opened(settings: RunSettings) -> tuple[Source, ...]:
+    """What the checkpoint is made of: the configured policies where no path is given."""
     given = settings.source.path
     if settings.source.kind == ASSEMBLE:
-        return assembled_source(settings)
+        return (assembled_source(settings),)
     is_built = given is None and settings.source.which is None
-    return built_source(settings) if is_built else open_source(settings, given=given)
+    return (built_source(settings) if is_built else open_source(settings, given=given),)

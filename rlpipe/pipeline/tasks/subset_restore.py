@@ -9,6 +9,7 @@ from typing import Any, Literal
 from rich.console import RenderableType
 
 from rlpipe.checkpoint.fit import require_whole_ties
+from rlpipe.errors import SpecError, StateMismatchError
 from rlpipe.pipeline import tables
 from rlpipe.pipeline.attached import left_behind
 from rlpipe.pipeline.built import built_source
@@ -18,6 +19,7 @@ from rlpipe.pipeline.inspect import ComponentFacts, warnings_of
 from rlpipe.pipeline.learners import has_copies, kept_in_step, parts_of
 from rlpipe.pipeline.lift import POLICIES, policies_of
 from rlpipe.pipeline.live import spaces_of
+from rlpipe.pipeline.outlook import Outlook
 from rlpipe.pipeline.progress import Progress
 from rlpipe.pipeline.reports import Report, SourceFacts
 from rlpipe.pipeline.settings import RunSettings, SelectSettings
@@ -119,8 +121,7 @@ def run(settings: RunSettings, *, progress: Progress) -> SubsetRestoreReport:
         TieError: Arrays that are one in the base would be torn apart.
     """
     del progress
-    source = open_source(settings, given=settings.source.path)
-    base_source = _base(settings)
+    base_source, source = opened(settings)
     chosen = read_tree(source, settings.select, trust=settings.trust)
     patch = renamed(chosen, settings.rename)
     base = read_tree(base_source, SelectSettings(), trust=settings.trust)
@@ -129,7 +130,7 @@ def run(settings: RunSettings, *, progress: Progress) -> SubsetRestoreReport:
         require_whole_ties(base, patch)
     fitted = reshaped(base, patch, settings.restore.on_shape)
     patch = fitted.patch
-    merged = _in_their_envs(merge(base, patch, on_mismatch=settings.base.on_mismatch), base)
+    merged = _in_their_envs(_merged(base, patch, settings), base)
     notes = (*_differences(base, patch), *(f"{key} was {text}" for key, text in fitted.changed.items()))
     if has_copies(merged):
         merged, more = kept_in_step(merged, patch, fitted.changed, parts_of(source, settings.rename))
@@ -149,8 +150,32 @@ def run(settings: RunSettings, *, progress: Progress) -> SubsetRestoreReport:
     )
 
 
-def _base(settings: RunSettings) -> Source:
-    return built_source(settings) if settings.base.path is None else open_base(settings, settings.base.path)
+def _merged(base: Snapshot, patch: Snapshot, settings: RunSettings) -> Snapshot:
+    try:
+        return merge(base, patch, on_mismatch=settings.base.on_mismatch)
+    except (SpecError, StateMismatchError) as error:
+        if settings.base.path is None:
+            error.fix = (
+                "name the base: base.path=...; none was named, so that the configured policies were built as one"
+            )
+        raise
+
+
+def opened(settings: RunSettings) -> tuple[Source, Source]:
+    """What the checkpoint is made of: the base, and what is put over it."""
+    source = open_source(settings, given=settings.source.path)
+    return built_source(settings) if settings.base.path is None else open_base(settings, settings.base.path), source
+
+
+def check_ahead(settings: RunSettings, outlook: Outlook) -> None:
+    """Check that the base is there.
+
+    Raises:
+        RlpipeError: It is not.
+    """
+    del outlook
+    if settings.base.path is not None:
+        open_base(settings, settings.base.path)
 
 
 def _differences(base: Snapshot, patch: Snapshot) -> Iterator[str]:

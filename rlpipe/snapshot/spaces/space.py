@@ -173,7 +173,8 @@ def fields(
     unknown = [name for name in node if name not in known]
     if missing or unknown:
         found = [*(f"no {name}" for name in missing), *(f"unknown {name}" for name in unknown)]
-        near = [guess for name in unknown for guess in closest(str(name), known)]
+        # The version is read before: it is of the whole, and not of a space inside.
+        near = [guess for name in unknown for guess in closest(str(name), (*known, "version"))]
         fix = f"did you mean {' or '.join(near)}?" if near else ""
         raise SpaceError(f"{where}: wrong fields", expected=", ".join(known), found=listed(found), fix=fix)
     return node

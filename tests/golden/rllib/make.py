@@ -1,4 +1,4 @@
-"""Makes the golden directories of RLlib in this folder: python -m tests.golden.rllib.make (needs ray).
+"""Makes the golden directories of RLlib in this folder: python -m tests.golden.rllib.make [name ...] (needs ray).
 
 Each is a checkpoint, with `<name>.npz` beside it: for each policy `<id>/observations` and the `<id>/actions` of RLlib's
 own env runner, which does not explore; of policies that remember (steps, rows, ...). `ppo_choices` is whole; of the
@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import ray
+import tree
 from ray.rllib.algorithms.ppo import PPOConfig
 
 from tests.importers.rllib_models import (
@@ -25,6 +28,7 @@ from tests.importers.rllib_models import (
     Array,
     Case,
     acted,
+    acted_in_an_episode,
     acted_in_steps,
     observation_space,
     observations,
@@ -37,17 +41,22 @@ from tests.importers.rllib_models import (
 HERE = Path(__file__).parent
 COUNT = 64
 WHOLE = "ppo_choices"
-LEFT_OUT = ("ppo_raw", "ppo_unbounded", "ppo_several", "ppo_wide")
+IMAGES = 6
+LEFT_OUT = (
+    *("ppo_raw", "ppo_unbounded", "ppo_several", "ppo_wide", "ppo_image", "ppo_image_lstm", "appo"),
+    *("dqn_atoms_plain", "dqn_lstm", "dqn_image", "sac_heads", "sac_single", "sac_image", "tqc"),
+)
 KEPT = ("env_runner", "learner_group/learner/rl_module", "rllib_checkpoint.json", "metadata.json")
 
 
-def main() -> None:
-    """Make all of them."""
+def main(names: Sequence[str]) -> None:
+    """Make some of them, or all."""
     start()
     for name, case in CASES.items():
-        if name not in LEFT_OUT:
+        if name in names or not (names or name in LEFT_OUT):
             keep(name, case, use_msgpack=name == "pair_filtered")
-    keep_old()
+    if not names or "old_filtered" in names:
+        keep_old()
 
 
 def keep(name: str, case: Case, *, use_msgpack: bool) -> None:
@@ -57,9 +66,13 @@ def keep(name: str, case: Case, *, use_msgpack: bool) -> None:
     known: dict[str, Array] = {}
     if "lstm" in name:
         keep_known(name, named("default_policy", sequences(), acted_in_steps(algorithm, sequences())))
+    elif "frames" in name:
+        observed = observations(observation_space(algorithm), IMAGES)
+        keep_known(name, named("default_policy", stacked(observed), acted_in_an_episode(algorithm, observed)))
     else:
         for agent, policy_id in AGENTS.items() if name.startswith("pair") else [(None, "default_policy")]:
-            observed = observations(observation_space(algorithm, agent), COUNT)
+            space = observation_space(algorithm, agent)
+            observed = observations(space, IMAGES if len(space.shape or ()) == 3 else COUNT)
             known |= named(policy_id, stacked(observed), acted(algorithm, observed, agent))
         keep_known(name, known)
     saved(algorithm, folder, use_msgpack=use_msgpack)
@@ -101,12 +114,13 @@ def keep_known(name: str, known: dict[str, Any]) -> None:
     np.savez_compressed(HERE / f"{name}.npz", **known)
 
 
-def named(policy_id: str, observed: Any, actions: Array) -> dict[str, Array]:
+def named(policy_id: str, observed: Any, actions: Any) -> dict[str, Array]:
     """The arrays of one policy under the names in a file."""
-    parts = observed if isinstance(observed, dict) else {"": observed}
-    return {f"{policy_id}/observations/{key}".rstrip("/"): part for key, part in parts.items()} | {
-        f"{policy_id}/actions": actions
-    }
+    found = {}
+    for kind, value in (("observations", observed), ("actions", actions)):
+        for path, part in tree.flatten_with_path(value):
+            found["/".join((policy_id, kind, *map(str, path)))] = part
+    return found
 
 
 def fresh(name: str) -> Path:
@@ -139,4 +153,4 @@ def scrub(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

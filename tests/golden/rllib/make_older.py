@@ -2,7 +2,8 @@
 
 With ray 2.9 `ray_2_9_policy` and `ray_2_9_module`: policies of layout 1.1, of the old stack and around a module of the
 new one. With ray 2.40 `ray_2_40`: modules and connectors of layout 2.0, whose statistics have another name and whose
-states are called `.pt`. No ray has to be started for either; the actions are those of its own policies and modules.
+states are called `.pt`; and `ray_2_40_noisy`, a module of the DQN of that time with noise and atoms. No ray has to be
+started for any; the actions are those of its own policies and modules.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ def main() -> None:
         keep_policy("ray_2_9_module", is_new=True)
     else:
         keep_module("ray_2_40")
+        keep_noisy("ray_2_40_noisy")
 
 
 def observations() -> Any:
@@ -105,6 +107,25 @@ def keep_module(name: str) -> None:
     keep_known(name, np.stack([unsquash_action(one, SKEWED) for one in decided]))
     facts = {"checkpoint_version": "2.0", "ray_version": ray.__version__, "state_file": "algorithm_state"}
     (HERE / name / "rllib_checkpoint.json").write_text(json.dumps(facts))
+
+
+def keep_noisy(name: str) -> None:
+    """A module alone, which leaves its noise out where it does not explore."""
+    from ray.rllib.algorithms.dqn import DQNConfig
+
+    choices = gymnasium.spaces.Discrete(3)
+    config = DQNConfig().environment(observation_space=VECTOR, action_space=choices).rl_module(model_config=MODEL)
+    config = config.training(noisy=True, num_atoms=5, v_min=-1.0, v_max=3.0)
+    module = config.get_multi_rl_module_spec(spaces={"default_policy": (VECTOR, choices)}).build()["default_policy"]
+    module.make_target_networks()
+    generator = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.5)
+        outputs = module.forward_inference({"obs": torch.from_numpy(observations())})
+    shutil.rmtree(HERE / name, ignore_errors=True)
+    module.save_to_path(str(HERE / name / "default_policy"))
+    keep_known(name, outputs["actions"].numpy())
 
 
 def keep_known(name: str, actions: Any) -> None:

@@ -16,6 +16,11 @@ IMAGE = Box.uniform(0, 1, (3, 20, 20))
 TINY_CNN = {"type": "cnn", "filters": [[4, 5, 3]], "hidden": [8]}
 TINY_LSTM = {"type": "lstm", "hidden_size": 4}
 DUELING = {"dueling": True, "head_hidden": [6], "encoder": {"type": "mlp", "hidden": [7], "activation": "silu"}}
+ATOMS = {"count": 4, "low": -1.0, "high": 2.0}
+CHAIN = {
+    "type": "chain",
+    "links": [{"type": "mlp", "hidden": [4]}, {"type": "mlp", "hidden": [3], "activation": "elu"}],
+}
 NEXT = {"next_obs": (5,)}
 
 
@@ -31,6 +36,9 @@ class TestDQN(ModuleSuite):
             Case("heads", ROW, Discrete(4), {**DUELING, "head_activation": "elu"}, ("target_",)),
             Case("linear", ROW, Discrete(2), {"encoder": {"type": "mlp", "hidden": []}}, ("target_",)),
             Case("cnn", IMAGE, Discrete(4), {"encoder": TINY_CNN}, ("target_",)),
+            Case("atoms", ROW, Discrete(3), {"atoms": ATOMS}, ("target_",), NEXT),
+            Case("rainbow", ROW, Discrete(3), {**DUELING, "atoms": ATOMS}, ("target_",), NEXT),
+            Case("chain", ROW, Discrete(3), {"encoder": CHAIN, "head_hidden": [4]}, ("target_",)),
             Case("lstm", ROW, Discrete(3), {"encoder": TINY_LSTM, "dueling": True}, ("target_",), is_recurrent=True),
         ]
 
@@ -58,6 +66,35 @@ def test_heads_have_an_activation_of_their_own_where_one_is_given() -> None:
     torch.testing.assert_close(head(latent), last(torch.tanh(first(latent))))
     with pytest.raises(SpecError, match="head_activation"):
         module(head_activation="sine")
+
+
+@pytest.mark.parametrize("is_dueling", [False, True])
+def test_values_of_atoms_are_means_of_their_distribution(is_dueling: bool) -> None:
+    built = module(atoms=ATOMS, dueling=is_dueling)
+    obs = torch.randn(6, 5)
+    latent = built.encoder(obs)
+    if is_dueling:
+        advantages, values = (built.get_submodule(name)(latent) for name in ("af", "vf"))
+        advantages = advantages.reshape(6, 3, 4)
+        logits = values[:, None] + advantages - advantages.mean(dim=1, keepdim=True)
+    else:
+        logits = built.get_submodule("q")(latent).reshape(6, 3, 4)
+    weights = logits.double().exp() / logits.double().exp().sum(dim=2, keepdim=True)
+    expected = (weights * torch.tensor([-1.0, 0.0, 1.0, 2.0])).sum(dim=2)
+    torch.testing.assert_close(built.forward_inference({"obs": obs})["q"], expected.float())
+
+
+def test_plain_values_have_no_atoms_in_their_spec() -> None:
+    assert "atoms" not in module().get_module_spec().model_config
+    assert module(atoms=ATOMS).get_module_spec().model_config["atoms"] == ATOMS
+
+
+@pytest.mark.parametrize(
+    "atoms", [{"count": 1}, {"low": 2.0}, {"high": float("inf")}, {"high": "2"}, {"most": 3.0}, {"count": 2.0}]
+)
+def test_atoms_that_span_nothing_are_refused(atoms: dict[str, object]) -> None:
+    with pytest.raises(SpecError, match=r"model_config\.atoms"):
+        module(atoms={**ATOMS, **atoms})
 
 
 def test_dueling_keeps_its_value_head_to_act() -> None:

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from rlpipe.errors import SpecError
-from rlpipe.modules.torch.encoders import CNN, MLP, read_encoder
+from rlpipe.modules.torch.encoders import CNN, MLP, Chain, read_encoder
 
 
 def test_a_mlp_is_the_formula() -> None:
@@ -47,8 +47,56 @@ def _convolved(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, stride: int)
     return found
 
 
-@pytest.mark.parametrize("config", [MLP(hidden=(3,), activation="gelu"), CNN(hidden=())])
-def test_a_config_comes_back_from_json(config: MLP | CNN) -> None:
+def test_a_cnn_sees_zeros_around_where_it_is_padded() -> None:
+    padding = ((0, 1, 2, 3), (0, 0, 0, 0))
+    encoder = CNN(filters=((4, 3, 2), (5, 2, 1)), hidden=(), activation="relu", padding=padding).build((3, 9, 8))
+    x = np.random.default_rng(0).normal(size=(2, 3, 9, 8))
+    state = {name: value.double().numpy() for name, value in encoder.state_dict().items()}
+    around = np.pad(x, ((0, 0), (0, 0), (2, 3), (0, 1)))
+    hidden = np.maximum(_convolved(around, state["0.weight"], state["0.bias"], 2), 0)
+    hidden = np.maximum(_convolved(hidden, state["2.weight"], state["2.bias"], 1), 0)
+    found = encoder(torch.tensor(x, dtype=torch.float32)).detach().numpy()
+    np.testing.assert_allclose(found, hidden.reshape(2, -1), atol=1e-5)
+    assert encoder.out_features == found.shape[1]
+
+
+def test_an_unpadded_cnn_is_written_as_it_always_was() -> None:
+    assert "padding" not in CNN().to_json()
+
+
+@pytest.mark.parametrize("padding", [[], [[0, 0, 0, 0]], [[0] * 4, [0] * 3], [[0] * 4, [0.5] * 4], 1, [1, 1]])
+def test_padding_that_fits_no_filters_is_refused(padding: object) -> None:
+    with pytest.raises(SpecError, match="padding"):
+        read_encoder({"type": "cnn", "filters": [[4, 3, 1], [4, 3, 1]], "padding": padding}, where="encoder")
+
+
+def test_a_chain_is_its_links_one_behind_the_other() -> None:
+    chain = Chain(links=(CNN(filters=((4, 3, 2),), hidden=()), MLP(hidden=(5,), activation="elu"))).build((3, 9, 8))
+    assert list(chain.state_dict()) == ["0.0.weight", "0.0.bias", "1.0.weight", "1.0.bias"]
+    assert chain.out_features == 5
+    x = torch.randn(2, 3, 9, 8)
+    first, second = chain.children()
+    torch.testing.assert_close(chain(x), second(first(x)))
+
+
+@pytest.mark.parametrize(
+    "links", [[], {}, None, [{"type": "mlp"}, {"type": "cnn"}], [{"type": "gru"}], [{"type": "chain", "links": []}]]
+)
+def test_links_that_are_none_are_refused(links: object) -> None:
+    with pytest.raises(SpecError, match="chain"):
+        read_encoder({"type": "chain", "links": links}, where="encoder")
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        MLP(hidden=(3,), activation="gelu"),
+        CNN(hidden=()),
+        CNN(filters=((4, 3, 1),), padding=((1, 0, 2, 0),)),
+        Chain(links=(CNN(), MLP(hidden=(3,)))),
+    ],
+)
+def test_a_config_comes_back_from_json(config: MLP | CNN | Chain) -> None:
     assert read_encoder(config.to_json(), where="encoder") == config
 
 

@@ -6,8 +6,9 @@ import torch
 
 from rlpipe.errors import SpecError
 from rlpipe.modules.rl_module import RLModuleSpec
+from rlpipe.modules.torch.heads import GaussianHead
 from rlpipe.modules.torch.sac import SACModule
-from rlpipe.snapshot.spaces import Box, Discrete
+from rlpipe.snapshot.spaces import Box, Discrete, MultiDiscrete
 from rlpipe.snapshot.state import arrays
 from tests.conformance.module_suite import Case, ModuleSuite
 
@@ -15,6 +16,14 @@ ROW = Box.uniform(-np.inf, np.inf, (5,))
 IMAGE = Box.uniform(0, 1, (3, 20, 20))
 TINY_CNN = {"type": "cnn", "filters": [[4, 5, 3]], "hidden": [8]}
 SMALL = {"type": "mlp", "hidden": [7, 6], "activation": "relu"}
+CHAIN = {"type": "chain", "links": [SMALL, {"type": "mlp", "hidden": [4], "activation": "tanh"}]}
+FUSED = {
+    "type": "fused",
+    "observation": SMALL,
+    "actions": {"type": "mlp", "hidden": [4], "activation": "relu"},
+    "fusion": {"type": "mlp", "hidden": [5, 3], "activation": "tanh"},
+    "after": {"type": "mlp", "hidden": [4], "activation": "elu"},
+}
 TRAINING = ("qf/", "target_qf/", "log_alpha")
 PAIR = {"actions": (2,)}
 
@@ -38,6 +47,10 @@ class TestSAC(ModuleSuite):
             ),
             Case("gru", ROW, actions, {"actor": {"type": "gru", "hidden_size": 4}}, TRAINING, PAIR, is_recurrent=True),
             Case("cnn", IMAGE, actions, {"actor": TINY_CNN, "critic": TINY_CNN}, TRAINING, PAIR),
+            Case("fused", ROW, actions, {"actor": SMALL, "critic": FUSED}, TRAINING, PAIR),
+            Case("fused_cnn", IMAGE, actions, {"critic": {**FUSED, "observation": TINY_CNN}}, TRAINING, PAIR),
+            Case("chain", ROW, actions, {"actor": CHAIN, "critic": CHAIN}, TRAINING, PAIR),
+            Case("choices", ROW, Discrete(3, start=1), {"actor": SMALL, "critic": SMALL}, TRAINING),
         ]
 
 
@@ -61,6 +74,7 @@ def test_the_mean_is_clipped_before_tanh() -> None:
     built = module(mean_clip=0.5)
     obs = 1e3 * torch.randn(50, 5)
     found = built.forward_inference({"obs": obs})["mean"]
+    assert isinstance(built.pi, GaussianHead)
     raw = built.pi.mean(built.pi_encoder(obs))
     assert raw.abs().max() > 1
     assert torch.equal(found, raw.clamp(-0.5, 0.5))
@@ -80,9 +94,26 @@ def test_critics_differ_and_targets_start_equal() -> None:
     assert not torch.equal(outputs["critic_q"][:, 0], outputs["critic_q"][:, 1])
 
 
-def test_choices_are_refused() -> None:
-    with pytest.raises(SpecError, match="real numbers"):
-        RLModuleSpec(SACModule, ROW, Discrete(2)).build()
+def test_over_choices_critics_value_every_one() -> None:
+    built = RLModuleSpec(SACModule, ROW, Discrete(3), model_config={"critic": SMALL}).build()
+    outputs = built.forward_train({"obs": torch.randn(6, 5)})
+    assert outputs["logits"].shape == (6, 3)
+    assert outputs["critic_q"].shape == outputs["target_q"].shape == (6, 2, 3)
+    with pytest.raises(SpecError, match="choices have no features"):
+        RLModuleSpec(SACModule, ROW, Discrete(3), model_config={"critic": FUSED}).build()
+
+
+def test_over_choices_a_recurrent_actor_trains_on_sequences() -> None:
+    config = {"actor": {"type": "gru", "hidden_size": 4}}
+    built = RLModuleSpec(SACModule, ROW, Discrete(3), model_config=config).build()
+    outputs = built.forward_train({"obs": torch.randn(6, 4, 5)})
+    assert outputs["logits"].shape == (6, 4, 3)
+    assert outputs["critic_q"].shape == (6, 4, 2, 3)
+
+
+def test_several_choices_are_refused() -> None:
+    with pytest.raises(SpecError, match="real numbers, or one choice"):
+        RLModuleSpec(SACModule, ROW, MultiDiscrete(np.array([2, 3]))).build()
 
 
 @pytest.mark.parametrize("bound", [0, -1.0, float("inf"), "2", True])

@@ -66,6 +66,10 @@ def test_specs_that_differ_are_shown_field_by_field(run_task: Runner, tmp_path: 
     )
     found = report.to_json()
     assert {"component": "policies/p0", "field": "config.action_space.n", "base": "2", "source": "3"} in found["specs"]
+    stream = io.StringIO()
+    show(report.render(), stream)
+    (row,) = (line for line in stream.getvalue().splitlines() if " config.action_space.n " in line)
+    assert row.endswith(" 2 -> 3")
     assert any("pi/logits/weight" in key for key in found["mismatched"])
 
 

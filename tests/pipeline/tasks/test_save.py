@@ -155,6 +155,11 @@ def test_a_foreign_file_becomes_a_checkpoint_that_acts_the_same(
     report = run_task("save", source=source, checkpoint=CheckpointSettings(path="a"))
     assert report.source.kind == "stable_baselines3"
     assert report.to_json()["skipped"]
+    stream = io.StringIO()
+    show(report.render(), stream)
+    (said,) = (line for line in stream.getvalue().splitlines() if "left in the file" in line)
+    assert "optimizer" in said
+    assert len(said) < 200
     policy = rlpipe.restore(tmp_path / "a").policies["walker"]
     with np.load(sb3_zip.with_suffix(".npz")) as known:
         np.testing.assert_allclose(policy.compute_actions(known["observations"]), known["actions"], rtol=0, atol=1e-6)

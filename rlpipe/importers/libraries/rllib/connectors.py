@@ -12,10 +12,11 @@ from typing import Any
 
 from rlpipe.errors import ForeignFormatError, listed
 from rlpipe.importers.libraries.rllib.constructors import Constructor, constructor_of, read_constructor
-from rlpipe.importers.libraries.rllib.folders import ARGS
+from rlpipe.importers.libraries.rllib.folders import ARGS, CONNECTORS
 
-ENV_TO_MODULE, MODULE_TO_ENV = "env_runner/env_to_module_connector", "env_runner/module_to_env_connector"
-FILTER, FLATTEN, NORMALIZE = "MeanStdFilter", "FlattenObservations", "NormalizeAndClipActions"
+MODULE_TO_ENV = "module_to_env_connector"
+FILTER, FLATTEN, STACK = "MeanStdFilter", "FlattenObservations", "FrameStacking"
+NORMALIZE = "NormalizeAndClipActions"
 _HARMLESS = frozenset(
     {
         *("AddObservationsFromEpisodesToBatch", "AddTimeDimToBatchAndZeroPad", "AddStatesFromEpisodesToBatch"),
@@ -26,7 +27,7 @@ _HARMLESS = frozenset(
 )
 """Pieces that only move numbers between episodes, batches and tensors."""
 
-_KNOWN = frozenset({FILTER, FLATTEN, NORMALIZE})
+_KNOWN = frozenset({FILTER, FLATTEN, STACK, NORMALIZE})
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -56,17 +57,17 @@ class Connectors:
         return self.after is not None and self.after.kwargs.get("clip_actions") is True
 
 
-def read_connectors(root: Path) -> Connectors | None:
-    """The connectors of an algorithm; None where it kept none.
+def read_connectors(runner: Path) -> Connectors | None:
+    """The connectors of an env runner; None where it kept none.
 
     Raises:
         ForeignFormatError: A piece that does something to observations or actions that is not known here.
         UnsafePayloadError: A file is broken.
     """
-    folder = root / ENV_TO_MODULE
-    if not (folder / ARGS).is_file() or not (root / MODULE_TO_ENV / ARGS).is_file():
+    folder = runner / CONNECTORS
+    if not (folder / ARGS).is_file() or not (runner / MODULE_TO_ENV / ARGS).is_file():
         return None
-    before, after = read_constructor(folder), read_constructor(root / MODULE_TO_ENV)
+    before, after = read_constructor(folder), read_constructor(runner / MODULE_TO_ENV)
     _, changing = _pieces(before), _pieces(after)
     return Connectors(
         folder=folder,
@@ -99,7 +100,7 @@ def _is_own(piece: Constructor) -> bool:
 def _unknown(subject: str, names: Iterable[str]) -> ForeignFormatError:
     return ForeignFormatError(
         f"{subject} changes observations or actions in a way that cannot be imported",
-        expected=f"RLlib's own default connectors, {FLATTEN} and {FILTER}",
+        expected=f"RLlib's own default connectors, {FLATTEN}, {STACK} and {FILTER}",
         found=listed(names) or "pieces of an unknown form",
         fix="copy the directory rl_module/<id> out and import that: the policy then takes what the connectors put out",
     )

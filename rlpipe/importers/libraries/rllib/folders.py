@@ -15,7 +15,7 @@ from rlpipe.importers.libraries.rllib.files import read_json, state_file
 
 MARK, ARGS, METADATA = "rllib_checkpoint.json", "class_and_ctor_args.pkl", "metadata.json"
 MODULE_STATE, POLICY_STATE, ALGORITHM_STATE = "module_state", "policy_state", "algorithm_state"
-POLICIES = "policies"
+POLICIES, RUNNER, CONNECTORS = "policies", "env_runner", "env_to_module_connector"
 _WAYS_TO_MODULES = ("learner_group/learner/rl_module", "learner/rl_module", "rl_module", "", "env_runner/rl_module")
 """From an algorithm, its learner group, a learner, the modules themselves; runners keep what acts of one module."""
 
@@ -48,6 +48,7 @@ def is_rllib(path: Path) -> bool:
         or (path / MARK).is_file()
         or any(state_file(path, stem) for stem in (ALGORITHM_STATE, POLICY_STATE))
         or oldest_file(path) is not None
+        or any(is_component(path / way) for way in _WAYS_TO_MODULES if way)
     )
 
 
@@ -88,8 +89,8 @@ def policies_in(path: Path) -> Policies:
         found = _policies(folder, MODULE_STATE, is_old=False)
         if found.folders:
             return found
-        if way == "" and state_file(folder, MODULE_STATE):
-            return Policies(folders={path.resolve().name: path}, is_single=True)
+        if state_file(folder, MODULE_STATE):
+            return Policies(folders={folder.resolve().name: folder}, is_single=True)
     return Policies(folders={})
 
 
@@ -102,9 +103,20 @@ def root_of(path: Path) -> Path | None:
     return None
 
 
+def runner_of(path: Path) -> Path | None:
+    """The env runner whose connectors stand around a module: of the algorithm that it is in, or the one it is in."""
+    path = path.resolve()
+    for place in (path, *list(path.parents)[:_DEEPEST]):
+        if (place / CONNECTORS).is_dir():
+            return place
+        if is_algorithm(place):
+            return place / RUNNER
+    return None
+
+
 def is_algorithm(path: Path) -> bool:
     """Whether a directory is a whole algorithm, of any layout after the first."""
-    return state_file(path, ALGORITHM_STATE) is not None or (path / "env_runner").is_dir()
+    return state_file(path, ALGORITHM_STATE) is not None or (path / RUNNER).is_dir()
 
 
 def components_in(path: Path) -> Iterator[tuple[str, Path]]:

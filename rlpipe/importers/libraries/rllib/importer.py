@@ -10,7 +10,7 @@ from pathlib import Path
 from rlpipe.errors import ForeignFormatError, listed
 from rlpipe.importers.importer import ImportedFile, ImportReport
 from rlpipe.importers.libraries.rllib.connectors import Connectors, read_connectors
-from rlpipe.importers.libraries.rllib.folders import Policies, is_oldest, is_rllib, oldest_file, policies_in, root_of
+from rlpipe.importers.libraries.rllib.folders import Policies, is_oldest, is_rllib, oldest_file, policies_in, runner_of
 from rlpipe.importers.libraries.rllib.new_stack import read_module
 from rlpipe.importers.libraries.rllib.old_stack import read_old_policy
 from rlpipe.importers.libraries.rllib.survey import require_known_layout
@@ -78,20 +78,20 @@ def _read(policies: Policies, name: str, options: Options, around: Callable[[Pat
     folder = policies.folders[name]
     if policies.is_old:
         return read_old_policy(folder, name)
-    known = around(root_of(folder))
+    known = around(runner_of(folder))
     return read_module(folder, name, known.connectors, known.training, agent=options.filter_agent.get(name))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Around:
-    """What the algorithm around modules says, the same for all of them."""
+    """What the env runner around modules says, the same for all of them."""
 
     connectors: Connectors | None
     training: Training
 
 
-def _around(root: Path | None) -> _Around:
-    return _Around(None, Training()) if root is None else _Around(read_connectors(root), read_training(root))
+def _around(runner: Path | None) -> _Around:
+    return _Around(None, Training()) if runner is None else _Around(read_connectors(runner), read_training(runner))
 
 
 def _require_known(names: Collection[str], policies: Policies) -> None:

@@ -1,7 +1,7 @@
-"""RLlib's default networks as the state of rlpipe's module families.
+"""RLlib's default networks of actors and their critics as the state of rlpipe's PPO.
 
 Sources: ray/rllib/core/models (catalog.py, torch/encoder.py, torch/heads.py), ray/rllib/algorithms/ppo/ppo_catalog.py,
-dqn/torch/default_dqn_torch_rl_module.py, sac/torch/default_sac_torch_rl_module.py.
+bc/torch/default_bc_torch_rl_module.py.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from rlpipe.importers.libraries.rllib.bodies import Body, read_body
-from rlpipe.importers.libraries.rllib.settings import Shape, place_of
+from rlpipe.importers.libraries.rllib.bodies import Body, Dense, dense_body, read_body
+from rlpipe.importers.libraries.rllib.settings import Leaf, Shape, place_of
 from rlpipe.importers.libraries.rllib.weights import CLIP_BUFFER, Entries, Layer, Stack, Tensors, as_linear
 from rlpipe.policies.default_stages import OutputKind
 
-_BOUND = "a bound on the spread of actions in training; it does not change what the policy does"
-_NO_CRITIC = "only training needs it, and rlpipe's module of this kind has another form of it"
-_ACTIVATIONS_DIFFER = "encoder and policy head have different activations"
+BOUND = "a bound on the spread of actions in training; it does not change what the policy does"
+_NOT_WHOLE = "only training needs it, and the critic is not whole"
+_OLD = "APPO's copy of the policy as it was before its last updates; only training needs it"
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -47,15 +47,32 @@ class Network:
 
 def actor_critic(tensors: Tensors, shape: Shape) -> Network:
     """PPO and its relatives: encoders of actor and critic, shared or not, with a head each."""
-    tensors.skip_ending_in(CLIP_BUFFER, _BOUND)
+    tensors.skip_ending_in(CLIP_BUFFER, BOUND)
+    for name in ("_old_encoder", "_old_pi"):
+        tensors.skip(name, _OLD)
     is_shared = tensors.has("encoder.encoder")
     body = read_body(tensors, "encoder.encoder" if is_shared else "encoder.actor_encoder", shape)
-    hidden, last = _head(tensors, "pi", body.width, shape)
-    joined = None if is_shared else body.followed_by(hidden, shape.head_activation)
-    shared = body if joined is None else None
-    actor = joined or Body(layers=hidden, activation=shape.head_activation)
+    hidden, last = head(tensors, "pi", body, shape)
+    shared = body if is_shared else None
+    actor = dense_body(hidden.stack, hidden.activation, inputs=body.width) if is_shared else body.followed_by(hidden)
     pi, log_std = policy_head(tensors, last, shape)
-    critic, value = _critic(tensors, shape, body, is_shared=is_shared, is_kept=is_shared or joined is not None)
+    critic, value = _critic(tensors, shape, body, is_shared=is_shared)
+    return acting(shared, actor, critic, pi | value, shape, log_std)
+
+
+def behaviour_cloning(tensors: Tensors, shape: Shape) -> Network:
+    """BC: an actor alone."""
+    tensors.skip_ending_in(CLIP_BUFFER, BOUND)
+    body = read_body(tensors, "_encoder", shape)
+    hidden, last = head(tensors, "_pi_head", body, shape)
+    pi, log_std = policy_head(tensors, last, shape, "_pi_head.log_std")
+    return acting(None, body.followed_by(hidden), None, pi, shape, log_std)
+
+
+def acting(
+    shared: Body | None, actor: Body, critic: Body | None, heads: Entries, shape: Shape, log_std: str
+) -> Network:
+    """An actor with its critic, or for None without one, as rlpipe's PPO."""
     return Network(
         module="rlpipe.modules.torch.ppo.PPOModule",
         model_config={
@@ -69,8 +86,7 @@ def actor_critic(tensors: Tensors, shape: Shape) -> Network:
             **(shared.entries("encoder/encoder") if shared else {}),
             **actor.entries("encoder/actor_encoder"),
             **(critic.entries("encoder/critic_encoder") if critic else {}),
-            **pi,
-            **value,
+            **heads,
         },
         training=("vf/", "encoder/critic_encoder/"),
         output="mean" if shape.continuous else "logits",
@@ -79,76 +95,11 @@ def actor_critic(tensors: Tensors, shape: Shape) -> Network:
     )
 
 
-def q_network(tensors: Tensors, shape: Shape) -> Network:
-    """DQN: an encoder, a head of Q values or of advantages with one of values beside it, and their targets."""
-    tensors.skip_ending_in(CLIP_BUFFER, _BOUND)
-    if shape.atoms > 1:
-        raise tensors.not_supported(f"a distributional DQN with num_atoms={shape.atoms}")
-    encoder = read_body(tensors, "encoder", shape)
-    is_dueling = tensors.has("vf")
-    names = {"af": "af", "vf": "vf"} if is_dueling else {"af": "q"}
-    outputs = {"af": shape.outputs, "vf": 1}
-    entries = encoder.entries("encoder")
-    head_hidden: tuple[int, ...] = ()
-    for name, key in names.items():
-        hidden, last = _head(tensors, name, encoder.width, shape)
-        _require_outputs(tensors, last, name, outputs[name])
-        head_hidden = hidden.widths
-        entries |= _value_head(hidden, last, key)
-    has_targets = tensors.has("_target_encoder")
-    if has_targets:
-        entries |= read_body(tensors, "_target_encoder", shape).entries("target_encoder")
-        for name, key in names.items():
-            entries |= _value_head(*_head(tensors, f"_target_{name}", encoder.width, shape), f"target_{key}")
-    config = {"encoder": encoder.config(), "dueling": is_dueling, "double": shape.double}
-    if head_hidden and shape.head_activation != shape.activation:
-        config["head_activation"] = shape.head_activation
-    return Network(
-        module="rlpipe.modules.torch.dqn.DQNModule",
-        model_config={**config, "head_hidden": list(head_hidden)},
-        entries=entries,
-        training=("target_encoder/", *(f"target_{key}/" for key in names.values())),
-        output="q",
-        inference_only=not has_targets,
-        memory=encoder.memory("encoder"),
-    )
-
-
-def soft_actor_critic(tensors: Tensors, shape: Shape) -> Network:
-    """SAC: the actor alone. RLlib's critics encode observation and action apart and then fuse them."""
-    tensors.skip_ending_in(CLIP_BUFFER, _BOUND)
-    if not shape.continuous:
-        raise tensors.not_supported("SAC over discrete actions")
-    body = read_body(tensors, "pi_encoder", shape)
-    hidden, last = _head(tensors, "pi", body.width, shape)
-    actor = body.followed_by(hidden, shape.head_activation)
-    if actor is None or actor.kind:
-        raise tensors.not_supported(f"SAC whose {_ACTIVATIONS_DIFFER}" if actor is None else "a recurrent SAC")
-    for prefix in ("qf", "qf_twin", "qf_encoder", "qf_twin_encoder"):
-        for name in (prefix, f"target_{prefix}", f"_target_{prefix}"):
-            tensors.skip(name, _NO_CRITIC)
-    pi, _ = policy_head(tensors, last, shape)
-    return Network(
-        module="rlpipe.modules.torch.sac.SACModule",
-        model_config={
-            "actor": actor.config(),
-            "critic": body.config(),
-            "n_critics": 2,
-            "log_std": "state",
-            "mean_clip": None,
-            "learn_alpha": True,
-        },
-        entries=actor.entries("pi_encoder") | pi,
-        output="squashed",
-        inference_only=True,
-    )
-
-
-def _head(tensors: Tensors, prefix: str, inputs: int, shape: Shape) -> tuple[Stack, Layer]:
-    """The hidden layers of a head, and its last one."""
-    place = place_of(shape.head_activation)
-    *hidden, last = tensors.stack(f"{prefix}.net.mlp", inputs=inputs, place=place).layers
-    return Stack(tuple(hidden)), last
+def head(tensors: Tensors, prefix: str, body: Body, shape: Shape) -> tuple[Dense, Layer]:
+    """The hidden layers of a head behind an encoder, and its last one."""
+    stack = body.layers_behind(tensors, f"{prefix}.net.mlp", place_of(shape.head_activation))
+    *hidden, last = stack.layers
+    return Dense(Stack(tuple(hidden)), shape.head_activation), last
 
 
 def policy_head(tensors: Tensors, last: Layer, shape: Shape, free: str = "pi.log_std") -> tuple[Entries, str]:
@@ -163,39 +114,64 @@ def policy_head(tensors: Tensors, last: Layer, shape: Shape, free: str = "pi.log
     Raises:
         ForeignFormatError: It does not fit the action space.
     """
+    if shape.leaves:
+        return _parts_head(tensors, last, shape.leaves), "state"
     if not shape.continuous:
-        _require_outputs(tensors, last, "pi", shape.outputs)
+        require_outputs(tensors, last, "pi", shape.outputs)
         return as_linear(last, "pi/logits"), "free"
     n = shape.outputs
     if tensors.has(free):
-        _require_outputs(tensors, last, "pi", n)
+        require_outputs(tensors, last, "pi", n)
         return as_linear(last, "pi/mean") | {"pi/log_std": tensors.parameter(free, shape=(n,))}, "free"
-    _require_outputs(tensors, last, "pi", 2 * n)
+    require_outputs(tensors, last, "pi", 2 * n)
+    return _gaussian(last, "pi", 0, n), "state"
+
+
+def _parts_head(tensors: Tensors, last: Layer, leaves: tuple[Leaf, ...]) -> Entries:
+    """The rows of each leaf of an action: logits, or means and behind them log standard deviations."""
+    require_outputs(tensors, last, "pi", sum(leaf.rows for leaf in leaves))
     weight, bias = last
-    mean, log_std = (weight[:n], bias[:n]), (weight[n:], bias[n:])
-    return as_linear(mean, "pi/mean") | as_linear(log_std, "pi/log_std"), "state"
+    entries: Entries = {}
+    start = 0
+    for index, leaf in enumerate(leaves):
+        key = f"pi/parts/{index}"
+        rows = slice(start, start + leaf.rows)
+        entries |= (
+            _gaussian(last, key, start, leaf.outputs)
+            if leaf.continuous
+            else as_linear((weight[rows], bias[rows]), f"{key}/logits")
+        )
+        start += leaf.rows
+    return entries
 
 
-def _critic(
-    tensors: Tensors, shape: Shape, body: Body, *, is_shared: bool, is_kept: bool
-) -> tuple[Body | None, Entries]:
-    """The critic's own layers, and the entries of its head; None where there is none of rlpipe's form."""
-    if not is_kept or not tensors.has("vf") or not (is_shared or tensors.has("encoder.critic_encoder")):
+def _gaussian(layer: Layer, key: str, start: int, n: int) -> Entries:
+    weight, bias = layer
+    mean, log_std = slice(start, start + n), slice(start + n, start + 2 * n)
+    return as_linear((weight[mean], bias[mean]), f"{key}/mean") | as_linear(
+        (weight[log_std], bias[log_std]), f"{key}/log_std"
+    )
+
+
+def _critic(tensors: Tensors, shape: Shape, body: Body, *, is_shared: bool) -> tuple[Body | None, Entries]:
+    """The critic's own layers, and the entries of its head; None where there is no critic."""
+    if not tensors.has("vf") or not (is_shared or tensors.has("encoder.critic_encoder")):
         for name in ("vf", "encoder.critic_encoder"):
-            tensors.skip(name, _NO_CRITIC)
+            tensors.skip(name, _NOT_WHOLE)
         return None, {}
     own = body if is_shared else read_body(tensors, "encoder.critic_encoder", shape)
-    hidden, last = _head(tensors, "vf", own.width, shape)
-    _require_outputs(tensors, last, "vf", 1)
-    alone = Body(layers=hidden, activation=shape.head_activation)
-    return (alone if is_shared else own.followed_by(hidden, shape.head_activation)), as_linear(last, "vf")
+    hidden, last = head(tensors, "vf", own, shape)
+    require_outputs(tensors, last, "vf", 1)
+    alone = dense_body(hidden.stack, hidden.activation, inputs=own.width)
+    return (alone if is_shared else own.followed_by(hidden)), as_linear(last, "vf")
 
 
-def _value_head(hidden: Stack, last: Layer, key: str) -> Entries:
-    return Stack((*hidden.layers, last)).entries(key) if hidden.layers else as_linear(last, key)
+def require_outputs(tensors: Tensors, layer: Layer, name: str, outputs: int) -> None:
+    """Check how many numbers a layer puts out.
 
-
-def _require_outputs(tensors: Tensors, layer: Layer, name: str, outputs: int) -> None:
+    Raises:
+        ForeignFormatError: Others than the action space asks for.
+    """
     if len(layer[1]) != outputs:
         raise tensors.misfit(name, f"{outputs} outputs, as the action space asks for", f"{len(layer[1])}")
 

@@ -15,24 +15,32 @@ from rlpipe.importers.libraries.rllib.connectors import Connectors
 from rlpipe.importers.libraries.rllib.constructors import Constructor, plain_fields, read_constructor
 from rlpipe.importers.libraries.rllib.files import read_state, required_state
 from rlpipe.importers.libraries.rllib.folders import MODULE_STATE, version_of
-from rlpipe.importers.libraries.rllib.networks import Network, actor_critic, q_network, soft_actor_critic
-from rlpipe.importers.libraries.rllib.observing import observe
-from rlpipe.importers.libraries.rllib.parts import Origin, Parts, features_of
+from rlpipe.importers.libraries.rllib.networks import Network, actor_critic, behaviour_cloning
+from rlpipe.importers.libraries.rllib.observing import observe, seen_by
+from rlpipe.importers.libraries.rllib.parts import Origin, Parts
 from rlpipe.importers.libraries.rllib.settings import Shape, shape_of
+from rlpipe.importers.libraries.rllib.soft_networks import soft_actor_critic
 from rlpipe.importers.libraries.rllib.training import Training
+from rlpipe.importers.libraries.rllib.value_networks import q_network, rainbow
 from rlpipe.importers.libraries.rllib.weights import Tensors
 from rlpipe.importers.restricted.values import Name, Record
-from rlpipe.policies.stages import prepared_space
 
-_Families = Mapping[str, Callable[[Tensors, Shape], Network]]
-_FAMILIES: _Families = MappingProxyType(
+_ON_POLICY = ("DefaultPPOTorchRLModule", "PPOTorchRLModule", "DefaultAPPOTorchRLModule", "APPOTorchRLModule")
+_BY_VALUE = ("DefaultDQNTorchRLModule", "DQNTorchRLModule")
+_SOFT = (
+    *("DefaultSACTorchRLModule", "SACTorchRLModule", "DefaultCQLTorchRLModule", "CQLTorchRLModule"),
+    *("DefaultIQLTorchRLModule", "DefaultTQCTorchRLModule"),
+)
+_FAMILIES: Mapping[str, Callable[[Tensors, Shape], Network]] = MappingProxyType(
     {
-        **dict.fromkeys(("DefaultPPOTorchRLModule", "PPOTorchRLModule"), actor_critic),
-        **dict.fromkeys(("DefaultDQNTorchRLModule", "DQNTorchRLModule", "DQNRainbowTorchRLModule"), q_network),
-        **dict.fromkeys(("DefaultSACTorchRLModule", "SACTorchRLModule"), soft_actor_critic),
+        **dict.fromkeys(_ON_POLICY, actor_critic),
+        **dict.fromkeys(("DefaultBCTorchRLModule", "BCTorchRLModule"), behaviour_cloning),
+        **dict.fromkeys(_BY_VALUE, q_network),
+        "DQNRainbowTorchRLModule": rainbow,
+        **dict.fromkeys(_SOFT, soft_actor_critic),
     }
 )
-"""Class of a module, as RLlib named it over time -> its networks. IMPALA trains modules of PPO."""
+"""Class of a module, as RLlib named it over time -> its networks. IMPALA and MARWIL train modules of PPO."""
 
 _ALONE = (
     "what stood between environment and module is not known: the module was taken out of its algorithm. Statistics of "
@@ -66,8 +74,7 @@ def read_module(
     action_space = require_actions(given, subject=policy_id)
     observing = observe(taken, connectors, policy_id, agent)
     config = plain_fields(fields.get("model_config", fields.get("model_config_dict")))
-    features = features_of(prepared_space(observing.space, observing.stages))
-    shape = shape_of(config, features=features, space=action_space, subject=policy_id)
+    shape = shape_of(config, seen=seen_by(observing), space=action_space, subject=policy_id)
     tensors = Tensors(read_state(folder, MODULE_STATE), subject=subject)
     _require_plain(tensors, config)
     return Parts(
@@ -89,8 +96,6 @@ def read_module(
 
 
 def _require_plain(tensors: Tensors, config: Mapping[str, Any]) -> None:
-    if tensors.has_ending("weight_sigma"):
-        raise tensors.not_supported("noisy networks")
     if any(config.get(name) is True for name in ("fcnet_use_layernorm", "head_fcnet_use_layernorm")):
         raise tensors.not_supported("layer normalisation")
 

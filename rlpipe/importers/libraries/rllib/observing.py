@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
-import numpy as np
-
-from rlpipe.errors import ForeignFormatError, NormalizerError, listed
+from rlpipe.errors import ForeignFormatError, NormalizerError
 from rlpipe.importers.foreign_spaces import space_of
+from rlpipe.importers.libraries.rllib.agents import agent_of, is_multi_agent, no_such_agent, shape_of_box
 from rlpipe.importers.libraries.rllib.connectors import FILTER, FLATTEN, Connectors, agents_of
-from rlpipe.importers.libraries.rllib.constructors import Constructor
 from rlpipe.importers.libraries.rllib.files import read_state
+from rlpipe.importers.libraries.rllib.reshaping import Stages, module_stages, reshaping
 from rlpipe.importers.libraries.rllib.statistics import EPS, Statistics, statistics_of
-from rlpipe.policies.dict_stages import keyed
-from rlpipe.policies.stages import Cast, Concat, Flatten, Normalize, OneHot, PerKey, Stage, prepared_space
-from rlpipe.snapshot.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
-
-Stages = tuple[Stage, ...]
-_FLOAT32 = np.dtype(np.float32)
+from rlpipe.policies.stages import (
+    Normalize,
+    prepared_space,
+)
+from rlpipe.snapshot.spaces import Box, Space
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -53,105 +50,33 @@ def observe(taken: Space, connectors: Connectors | None, policy_id: str, agent: 
     """
     if connectors is None or not connectors.before:
         if agent is not None:
-            raise _no_such_agent(policy_id, agent, ())
+            raise no_such_agent(policy_id, agent, ())
         return Observing(space=taken, stages=module_stages(taken))
-    chosen = _agent(taken, connectors, policy_id, agent)
-    agents = agents_of(connectors.observation_space) if _is_multi_agent(connectors) else {}
+    chosen = agent_of(taken, connectors, policy_id, agent)
+    agents = agents_of(connectors.observation_space) if is_multi_agent(connectors) else {}
     given = connectors.observation_space if chosen is None else agents[chosen]
     space = space_of(given, subject=f"the observation space of {chosen or 'the environment'}")
     stages: Stages = ()
     statistics = None
     for piece in connectors.before:
         between = prepared_space(space, stages)
-        if piece.class_name == FLATTEN:
-            stages += _flattened(piece, between)
-        elif piece.class_name == FILTER:
+        stages += reshaping(piece, between)
+        if piece.class_name == FILTER:
             statistics = _statistics(connectors, chosen, between, has_some=statistics is not None)
             stages += (Normalize("std_eps", EPS, statistics.clip),)
-    stages += module_stages(prepared_space(space, stages))
-    _require_taken(prepared_space(space, stages), taken, policy_id)
+    made = prepared_space(space, stages)
+    _require_taken(made, taken, policy_id)
+    stages += module_stages(made)
     notes = (f"{policy_id} sees through the statistics of agent {chosen}",) if agents and statistics else ()
     return Observing(space=space, stages=stages, statistics=statistics, notes=notes)
 
 
-def module_stages(space: Space) -> Stages:
-    """From a Box of any dtype to one row of float32, as RLlib's tensors are.
-
-    Raises:
-        ForeignFormatError: The space is no row of numbers: RLlib's default modules take nothing else but images.
-    """
-    if isinstance(space, Box) and len(space.shape) == 1:
-        return () if space.dtype == _FLOAT32 else (Cast("float32"),)
-    raise ForeignFormatError(
-        "a module takes observations that cannot be imported yet",
-        expected="a Box of one axis",
-        found=space.describe(),
-        fix=f"train with the connector {FLATTEN}, or build an RLModule and load the weights into it",
-    )
-
-
-def _is_multi_agent(connectors: Connectors) -> bool:
-    return any(piece.kwargs.get("multi_agent") is True for piece in connectors.before)
-
-
-def _agent(taken: Space, connectors: Connectors, policy_id: str, given: str | None) -> str | None:
-    """The agent whose observations a policy gets; None where there is but one."""
-    if not _is_multi_agent(connectors):
-        if given is not None:
-            raise _no_such_agent(policy_id, given, ())
-        return None
-    agents = list(agents_of(connectors.observation_space))
-    if given is not None:
-        if given not in agents:
-            raise _no_such_agent(policy_id, given, agents)
-        return given
-    fitting = [name for name in agents if _may_play(connectors, name, taken)]
-    if policy_id in fitting:
-        return policy_id
-    if len(fitting) != 1:
-        raise _which_agent(policy_id, fitting or agents)
-    return fitting[0]
-
-
-def _may_play(connectors: Connectors, agent: str, taken: Space) -> bool:
-    space = space_of(agents_of(connectors.observation_space)[agent], subject=f"the observation space of {agent}")
-    try:
-        stages: Stages = ()
-        for piece in connectors.before:
-            if piece.class_name == FLATTEN:
-                stages += _flattened(piece, prepared_space(space, stages))
-        return _shape(prepared_space(space, stages)) == _shape(taken)
-    except ForeignFormatError:
-        return False
-
-
-def _shape(space: Space) -> tuple[int, ...] | None:
-    return space.shape if isinstance(space, Box) else None
-
-
-def _which_agent(policy_id: str, agents: list[str]) -> NormalizerError:
-    return NormalizerError(
-        f"observations of {policy_id} were normalised agent by agent, and nothing says which agent it plays",
-        expected=f"one of the agents {listed(agents)}",
-        found="a mapping from agents to policies that is code",
-        fix=f"say whose statistics it sees through: {_naming(policy_id, agents[0] if agents else 'agent')}",
-    )
-
-
-def _naming(policy_id: str, agent: str) -> str:
-    """The override that names an agent."""
-    if re.fullmatch(r"\w+", policy_id, re.ASCII):
-        return f"source.filter_agent.{policy_id}={agent}"
-    return f"'source.filter_agent={{{policy_id}: {agent}}}'"
-
-
-def _no_such_agent(policy_id: str, given: str, agents: tuple[str, ...] | list[str]) -> NormalizerError:
-    return NormalizerError(
-        f"source.filter_agent.{policy_id} names no agent of this checkpoint",
-        expected=f"one of {listed(agents)}" if agents else "nothing: it keeps statistics of no single agents",
-        found=given,
-        fix="name one of its agents" if agents else "leave it away",
-    )
+def seen_by(observing: Observing) -> Box:
+    """The space of what a module takes behind `module_stages`."""
+    space = prepared_space(observing.space, observing.stages)
+    if not isinstance(space, Box):
+        raise TypeError(f"a module takes {space.describe()}")
+    return space
 
 
 def _statistics(connectors: Connectors, agent: str | None, space: Space, *, has_some: bool) -> Statistics:
@@ -172,40 +97,8 @@ def _statistics(connectors: Connectors, agent: str | None, space: Space, *, has_
     return found
 
 
-def _flattened(piece: Constructor, space: Space) -> Stages:
-    """One row of float32: choices as one-hot, parts of a Dict in the order of their keys."""
-    unknown = {name: piece.kwargs.get(name) for name in ("keys_to_remove", "agent_ids") if piece.kwargs.get(name)}
-    if unknown:
-        raise ForeignFormatError(
-            f"{FLATTEN} leaves out parts of observations, which cannot be imported yet",
-            expected="no keys_to_remove and no agent_ids",
-            found=", ".join(f"{name}={value}" for name, value in unknown.items()),
-        )
-    return flat_stages(space)
-
-
-def flat_stages(space: Space) -> Stages:
-    """See `_flattened`: flatten_inputs_to_1d_tensor() in ray/rllib/utils/numpy.py.
-
-    Raises:
-        ForeignFormatError: A part that has no such form, such as Text.
-    """
-    if isinstance(space, Box | MultiBinary):
-        cast = () if space.dtype == _FLOAT32 else (Cast("float32"),)
-        return (*cast, *(() if len(space.shape) == 1 else (Flatten(),)))
-    if isinstance(space, Discrete):
-        return (OneHot((space.n,), (space.start,)),)
-    if isinstance(space, MultiDiscrete):
-        counts, starts = (tuple(numbers.reshape(-1).tolist()) for numbers in (space.nvec, space.start))
-        return (OneHot(counts, starts),)
-    if isinstance(space, Dict | Tuple):
-        parts = keyed(space)
-        return (PerKey({key: flat_stages(part) for key, part in parts.items()}), Concat(tuple(parts)))
-    raise ForeignFormatError(f"{FLATTEN} took a part that cannot be imported", expected="numbers", found=str(space))
-
-
 def _require_taken(made: Space, taken: Space, policy_id: str) -> None:
-    if _shape(made) != _shape(taken):
+    if shape_of_box(made) != shape_of_box(taken):
         raise ForeignFormatError(
             f"the connectors do not lead to what the module {policy_id} takes",
             expected=taken.describe(),

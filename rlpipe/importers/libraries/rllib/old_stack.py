@@ -6,6 +6,7 @@ Sources: ray/rllib/policy/policy.py (get_state, export_checkpoint), ray/rllib/co
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,12 @@ from rlpipe.importers.libraries.rllib.acting import Bounds, require_actions
 from rlpipe.importers.libraries.rllib.constructors import plain_fields
 from rlpipe.importers.libraries.rllib.files import read_state, required_state, state_file
 from rlpipe.importers.libraries.rllib.folders import ALGORITHM_STATE, POLICY_STATE, root_of, version_of
-from rlpipe.importers.libraries.rllib.observing import Observing, flat_stages, module_stages
+from rlpipe.importers.libraries.rllib.networks import Network
+from rlpipe.importers.libraries.rllib.observing import Observing, seen_by
 from rlpipe.importers.libraries.rllib.old_networks import network_of
 from rlpipe.importers.libraries.rllib.old_spaces import original_space, read_space
-from rlpipe.importers.libraries.rllib.parts import Origin, Parts, features_of
+from rlpipe.importers.libraries.rllib.parts import Origin, Parts
+from rlpipe.importers.libraries.rllib.reshaping import flat_stages, module_stages
 from rlpipe.importers.libraries.rllib.statistics import EPS, Statistics, statistics_of
 from rlpipe.importers.libraries.rllib.weights import Tensors
 from rlpipe.importers.restricted.values import Name, Record
@@ -47,8 +50,7 @@ def read_old_policy(folder: Path, policy_id: str) -> ImportedFile:
     statistics = _statistics(state, config, folder, policy_id)
     observing = _observing(spec.get("observation_space"), statistics, policy_id)
     tensors = Tensors(plain_fields(state.get("weights")), subject=f"{policy_id} ({_class_name(spec)})")
-    features = features_of(prepared_space(observing.space, observing.stages))
-    network = network_of(tensors, plain_fields(config.get("model")), features=features, space=action_space)
+    network = network_of(tensors, config, seen=seen_by(observing), space=action_space)
     steps = state.get("global_timestep")
     return Parts(
         origin=Origin(
@@ -60,7 +62,7 @@ def read_old_policy(folder: Path, policy_id: str) -> ImportedFile:
         ),
         observing=observing,
         action_space=action_space,
-        bounds=_bounds(config),
+        bounds=_bounds(config, network),
         network=network,
         tensors=tensors,
         skipped=tuple((name, _TRAINING) for name in sorted(map(str, state)) if name not in _TAKEN),
@@ -88,9 +90,10 @@ def _observing(space: Any, statistics: Statistics | None, policy_id: str) -> Obs
             raise NormalizerError(f"the filter of {policy_id} does not fit", expected=expected, found=found)
         stages += (Normalize("std_eps", EPS, statistics.clip),)
     stages += module_stages(prepared_space(raw, stages))
-    if features_of(prepared_space(raw, stages)) != features_of(made):
+    observing = Observing(space=raw, stages=stages, statistics=statistics)
+    if prod(seen_by(observing).shape) != prod(made.shape if isinstance(made, Box) else ()):
         raise ForeignFormatError(f"{subject} cannot be imported", expected=made.describe(), found=raw.describe())
-    return Observing(space=raw, stages=stages, statistics=statistics)
+    return observing
 
 
 def _statistics(state: Mapping[str, Any], config: Mapping[str, Any], folder: Path, policy_id: str) -> Statistics | None:
@@ -122,7 +125,7 @@ def _filters(state: Mapping[str, Any]) -> Iterator[Any]:
             yield piece[1]
 
 
-def _bounds(config: Mapping[str, Any]) -> Bounds:
+def _bounds(config: Mapping[str, Any], network: Network) -> Bounds:
     if config.get("normalize_actions", True) is True:
-        return "normalize"
+        return "squash" if network.output == "squashed" else "normalize"
     return "clip" if config.get("clip_actions") is True else "none"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from rlpipe.importers.libraries.rllib.observing import Observing
 from rlpipe.importers.libraries.rllib.weights import Tensors
 from rlpipe.policies.stages import prepared_space, stages_to_json
 from rlpipe.snapshot.snapshot import Snapshot
-from rlpipe.snapshot.spaces import Box, Space, to_json
+from rlpipe.snapshot.spaces import Space, to_json
 from rlpipe.snapshot.spec import Json, Spec
 from rlpipe.snapshot.state import from_entries
 
@@ -127,14 +126,9 @@ class Parts:
             notes.append(f"weights that are not finite: {listed(broken)}")
         if statistics is not None and statistics.count < 2:
             notes.append(f"the statistics of observations saw {statistics.count} observations only")
-        if self.network.output == "squashed" and isinstance(self.action_space, Box):
+        if self.network.output == "squashed" and self.bounds != "squash":
             notes.append(
                 "acts with the mean itself, cut at the bounds, as RLlib does where it does not explore: no tanh"
             )
         skipped = (*sorted(self.tensors.skipped.items()), *self.skipped)
         return ImportReport(imported=imported, skipped=skipped, notes=tuple(notes))
-
-
-def features_of(space: Space) -> int:
-    """Numbers in a prepared observation."""
-    return prod(space.shape)  # type: ignore[attr-defined]

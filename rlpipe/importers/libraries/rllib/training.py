@@ -12,7 +12,6 @@ from rlpipe.errors import ForeignFormatError, UnsafePayloadError
 from rlpipe.importers.libraries.rllib.constructors import plain_fields, read_constructor
 from rlpipe.importers.libraries.rllib.files import read_state, state_file
 
-_ENV_RUNNER = "env_runner"
 _GYMNASIUM_ID = re.compile(r"[\w./-]+-v\d+", re.ASCII)
 """What names registered with ray alone mostly do not look like."""
 
@@ -30,22 +29,21 @@ class Training:
     env: str | None = None
 
 
-def read_training(root: Path) -> Training:
-    """What an algorithm's directory says.
+def read_training(runner: Path) -> Training:
+    """What an env runner's directory says.
 
     Raises:
         ForeignFormatError: The state of its env runner is no dict.
         UnsafePayloadError: It is broken.
     """
-    folder = root / _ENV_RUNNER
-    steps = read_state(folder, "state").get("num_env_steps_sampled_lifetime") if state_file(folder, "state") else None
-    return Training(steps=int(steps) if isinstance(steps, (int, float, np.number)) else None, env=_env(folder))
+    steps = read_state(runner, "state").get("num_env_steps_sampled_lifetime") if state_file(runner, "state") else None
+    return Training(steps=int(steps) if isinstance(steps, (int, float, np.number)) else None, env=_env(runner))
 
 
-def _env(folder: Path) -> str | None:
+def _env(runner: Path) -> str | None:
     """The environment in the config of an env runner of one agent; it is no more than a hint."""
     try:
-        constructor = read_constructor(folder)
+        constructor = read_constructor(runner)
     except (ForeignFormatError, UnsafePayloadError):
         return None
     given = constructor.kwargs.get("config", constructor.args[0] if constructor.args else None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -76,12 +76,25 @@ class Tensors:
         return any(name == prefix or name.startswith(f"{prefix}.") for name in self._left)
 
     def size_of(self, name: str) -> int:
-        """Length of the last axis of a tensor that is left; 0 for one without axes."""
-        return self._left[name].shape[-1] if self._left[name].ndim else 0
+        """Length of the last axis of a tensor that is left; 0 for one without axes, or that is not there."""
+        return (0, *self._left[name].shape)[-1] if name in self._left else 0
+
+    def dimensions_of(self, name: str) -> int:
+        """Axes of a tensor that is left; 0 for one that is not there."""
+        return self._left[name].ndim if name in self._left else 0
 
     def has_ending(self, ending: str) -> bool:
         """Whether the name of a tensor that is left ends so."""
         return any(name.endswith(ending) for name in self._left)
+
+    def take_means(self, why: str) -> None:
+        """Give the means of noisy layers the names of plain ones, and leave their noise out."""
+        for name in list(self._left):
+            stem, _, kind = name.rpartition("_")
+            if kind == "mu":
+                self._left[stem] = self._left.pop(name)
+            elif kind in ("sigma", "epsilon"):
+                self.skip(name, why)
 
     def skip(self, prefix: str, why: str) -> None:
         """Leave out a tensor, or all that are below a name."""
@@ -118,20 +131,48 @@ class Tensors:
         Raises:
             ForeignFormatError: There are none, they do not fit each other, or there is more than such layers.
         """
-        below = {name.removeprefix(f"{prefix}.") for name in self._left if name.startswith(f"{prefix}.")}
-        count = sum(name.endswith("weight") for name in below)
-        expected = {f"{place(index)}.{part}" for index in range(count) for part in ("weight", "bias")}
-        if not count or below != expected:
-            raise self.misfit(prefix, f"linear layers {listed(expected) or 'at all'}", listed(below) or "nothing")
         layers: list[Layer] = []
-        for index in range(count):
-            layers.append(self._linear(f"{prefix}.{place(index)}", inputs))
+        for name in self.layers_below(prefix, place):
+            layers.append(self.linear(name, inputs=inputs))
             inputs = len(layers[-1][1])
         return Stack(tuple(layers))
 
-    def _linear(self, name: str, inputs: int) -> Layer:
-        outputs = len(self._left[f"{name}.bias"].reshape(-1))
+    def layers_below(self, prefix: str, place: Callable[[int], str] | Sequence[str]) -> list[str]:
+        """Names of all layers below a prefix, each a weight and a bias.
+
+        Args:
+            prefix: Name that the layers are below.
+            place: Number of a layer -> its name below the prefix; or the names of all.
+
+        Raises:
+            ForeignFormatError: There are none, others, or more than these.
+        """
+        below = {name.removeprefix(f"{prefix}.") for name in self._left if name.startswith(f"{prefix}.")}
+        count = sum(name.endswith("weight") for name in below)
+        places = [place(index) for index in range(count)] if callable(place) else list(place)
+        expected = {f"{one}.{part}" for one in places for part in ("weight", "bias")}
+        if not count or below != expected:
+            raise self.misfit(prefix, f"layers {listed(expected) or 'at all'}", listed(below) or "nothing")
+        return [f"{prefix}.{one}" for one in places]
+
+    def linear(self, name: str, *, inputs: int) -> Layer:
+        """Take a linear layer.
+
+        Raises:
+            ForeignFormatError: It is not there, or takes another count of numbers.
+        """
+        outputs = self.size_of(f"{name}.bias")
         weight = self.parameter(f"{name}.weight", shape=(outputs, inputs))
+        return weight, self.parameter(f"{name}.bias", shape=(outputs,))
+
+    def convolution(self, name: str, *, channels: int) -> Layer:
+        """Take a convolution with square filters.
+
+        Raises:
+            ForeignFormatError: It does not see images of so many channels, or its filters are not square.
+        """
+        outputs, size = self.size_of(f"{name}.bias"), self.size_of(f"{name}.weight")
+        weight = self.parameter(f"{name}.weight", shape=(outputs, channels, size, size))
         return weight, self.parameter(f"{name}.bias", shape=(outputs,))
 
     def misfit(self, name: str, expected: str, found: str) -> ForeignFormatError:
@@ -146,8 +187,8 @@ class Tensors:
     def not_supported(self, what: str) -> ForeignFormatError:
         """The error about networks of a kind that cannot be imported yet."""
         return ForeignFormatError(
-            f"{self.subject} holds {what}, which cannot be imported yet",
-            expected="PPO or DQN of linear layers, LSTM or GRU, with plain Q values, or SAC over a Box",
+            f"{self.subject} holds {what}, which cannot be imported",
+            expected="networks of linear layers, convolutions, LSTM or GRU, as RLlib builds them by default",
             found=what,
             fix="build an RLModule with the same network and load the weights into it",
         )

@@ -11,6 +11,7 @@ from rlpipe.errors import ConfigError, ForeignFormatError, NormalizerError, clos
 from rlpipe.importers.libraries.rsl_rl.checkpoint import SavedRun
 from rlpipe.importers.libraries.rsl_rl.networks import Memory, Stack
 from rlpipe.importers.libraries.rsl_rl.settings import AGENT, Settings, inside, real, texts
+from rlpipe.importers.libraries.rsl_rl.spelling import require_spelt
 from rlpipe.modules.activations import ACTIVATIONS
 
 _WORDS: Mapping[str, str] = MappingProxyType(
@@ -21,6 +22,11 @@ _WORDS: Mapping[str, str] = MappingProxyType(
 
 _SPREAD = frozenset({"class_name", "init_std", "learn_std", "std_range", "std_type"})
 """What `distribution_cfg` may say of a Gaussian. Source: rsl_rl/modules/distribution.py."""
+
+_GENERAL = ("clip_actions", "empirical_normalization", "obs_groups")
+_NETWORK = ("activation", "class_name", "noise_std_type", "rnn_type", "state_dependent_std")
+_MODEL = (*_NETWORK, "distribution_cfg", "hidden_dims", "obs_normalization")
+"""What is looked for in all settings, in those of a network, and in those of a network since version 4."""
 
 _FIX = "source.params=<folder of the right one>, or source.params=none and source.activation=..."
 
@@ -58,10 +64,14 @@ def read_agent(settings: Settings, run: SavedRun) -> Agent:
     """The settings of the policy that acts, from the section that the version has for it.
 
     Raises:
-        ForeignFormatError: They do not say what the actions are drawn from.
+        ForeignFormatError: They do not say what the actions are drawn from, or a name in them is misspelt.
     """
     agent = settings.agent
     role = "student" if run.distilled else "actor"
+    if not agent.keys() & {role, "policy"}:
+        require_spelt(agent, (role, "policy"), where=AGENT)
+    require_spelt(agent, _GENERAL, where=AGENT)
+    require_spelt(agent.get("obs_groups"), (role,) if role in agent else ("policy",), where=f"{AGENT}: obs_groups")
     model = inside(agent, role)
     if isinstance(model, dict):
         return _of_model(agent, model, role)
@@ -71,6 +81,7 @@ def read_agent(settings: Settings, run: SavedRun) -> Agent:
 
 def _of_model(agent: Mapping[str, Any], model: Mapping[str, Any], role: str) -> Agent:
     """Versions 4 and 5: a section for each network."""
+    require_spelt(model, _MODEL, where=f"{AGENT}: {role}")
     spread = model.get("distribution_cfg")
     distribution = _distribution(spread, f"{role}.distribution_cfg")
     return Agent(
@@ -116,6 +127,8 @@ def _unclear(key: str, expected: str, found: str) -> ForeignFormatError:
 
 def _of_policy(agent: Mapping[str, Any], policy: Mapping[str, Any], role: str) -> Agent:
     """Versions 1 to 3: one section for all networks. Version 3 still takes empirical_normalization for both."""
+    of_role = (f"{role}_hidden_dims", f"{role}_obs_normalization")
+    require_spelt(policy, (*_NETWORK, *of_role), where=f"{AGENT}: policy")
     normalised = _flag(policy.get(f"{role}_obs_normalization"))
     return Agent(
         activation=_text(policy.get("activation")),

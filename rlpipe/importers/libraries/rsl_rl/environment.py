@@ -8,8 +8,10 @@ from typing import Any
 
 from rlpipe.errors import ForeignFormatError
 from rlpipe.importers.libraries.rsl_rl.settings import ENV, inside, real, texts
+from rlpipe.importers.libraries.rsl_rl.spelling import require_spelt
 from rlpipe.importers.libraries.rsl_rl.terms import ActionTerm, Numbers
 
+_TERM = ("class_type", "clip", "joint_names", "offset", "preserve_order", "scale", "use_default_offset")
 _PATTERN = re.compile(r"[\w.\-*+?|()\[\]^$\\/]{1,100}")
 _REPEATED_GROUP = re.compile(r"\)[*+?{]")
 _REPEATS = re.compile(r"[*+]")
@@ -30,7 +32,8 @@ def actions_of(env: Mapping[str, Any], joints: Sequence[str], size: int) -> tupl
         size: Elements of the action.
 
     Raises:
-        ForeignFormatError: A pattern fits no joint, or is none that can be tried safely, or several fit one joint.
+        ForeignFormatError: A name is misspelt, a pattern fits no joint, or is none that can be tried safely, or several
+            fit one joint.
     """
     actions = env.get("actions")
     terms = (
@@ -39,6 +42,7 @@ def actions_of(env: Mapping[str, Any], joints: Sequence[str], size: int) -> tupl
     if len(terms) != 1:
         return tuple(ActionTerm(name=str(name), kind=_kind(term), clip=None) for name, term in terms.items())
     ((name, term),) = terms.items()
+    require_spelt(term, _TERM, where=f"{ENV}: actions.{name}")
     names = tuple(joints) or _named(term, size)
     for patterns in (
         term.get("scale"),

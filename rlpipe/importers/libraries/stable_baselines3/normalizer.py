@@ -16,6 +16,7 @@ from rlpipe.importers.libraries.stable_baselines3.statistics import (
     Statistics,
     Traces,
     disproof,
+    open_question,
     read_statistics,
     same,
     traces_of,
@@ -126,7 +127,14 @@ def _named(path: Path, zip_path: Path, traces: Traces) -> Choice:
             fix="name the file that was saved together with this model; source.normalizer=auto looks for it beside it",
         )
     evidence = weigh(statistics, traces, paired=_saved_together(zip_path, path))
-    return Choice(statistics, (f"{statistics.name} as named; {_WORDS[evidence]}",), evidence is Evidence.PROVED)
+    said = f"{statistics.name} as named; {_told(statistics, traces, evidence)}"
+    return Choice(statistics, (said,), evidence is Evidence.PROVED)
+
+
+def _told(statistics: Statistics, traces: Traces, evidence: Evidence) -> str:
+    """How statistics fit, with what a proof leaves open."""
+    rest = open_question(statistics, traces) if evidence is Evidence.PROVED else ""
+    return f"{_WORDS[evidence]} ({rest})" if rest else _WORDS[evidence]
 
 
 def _found(model: SavedModel, path: Path, traces: Traces, *, under: bool) -> Choice:
@@ -154,7 +162,8 @@ def _found(model: SavedModel, path: Path, traces: Traces, *, under: bool) -> Cho
             fix=_FIX,
         )
     passed_over = (f"passed over {name}: {error.subject}" for name, error in unreadable.items())
-    notes = (f"{' = '.join(winners)} found beside the zip; {_WORDS[best]}", *passed_over)
+    told = _told(found[winners[0]], traces, best)
+    notes = (f"{' = '.join(winners)} found beside the zip; {told}", *passed_over)
     return Choice(found[winners[0]], notes, best is Evidence.PROVED)
 
 

@@ -22,8 +22,12 @@ from rlpipe.importers.restricted.values import Record
 from rlpipe.snapshot.state import Array, equal
 
 _INITIAL_COUNT = 1e-4  # RunningMeanStd starts with this many samples
-_EXACT = 1e-5
+_EXACT = 1e-6
+"""Of the value itself: float32 keeps seven digits, and a small value tells as much of the variance as a large one."""
+_REBUILT = 1e-6
+"""Beside that, where statistics were computed backwards; those of a file give the same value to the last bit."""
 _MOST_RESETS = 3
+_LEAST_CLIP = float(np.finfo(np.float32).tiny)
 
 
 class Evidence(IntEnum):
@@ -73,9 +77,11 @@ class Statistics:
         """What VecNormalize makes of raw observations (B, ...): float32, or the observations themselves."""
         if self.mean is None or self.var is None:
             return observations
-        scaled = (observations - self.mean) / np.sqrt(self.var + self.eps)
-        bounded = scaled if self.clip is None else np.clip(scaled, -self.clip, self.clip)
-        return bounded.astype(np.float32)
+        # Damaged numbers may be too large or too small; what comes of them fits no observation.
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            scaled = (observations - self.mean) / np.sqrt(self.var + self.eps)
+            bounded = scaled if self.clip is None else np.clip(scaled, -self.clip, self.clip)
+            return bounded.astype(np.float32)
 
 
 def same(left: Statistics, right: Statistics) -> bool:
@@ -107,7 +113,7 @@ def read_statistics(path: Path) -> Statistics:
         sha256=sha256,
         mean=mean,
         var=var,
-        eps=_number(record, "epsilon", path.name),
+        eps=_number(record, "epsilon", path.name, least=0.0),
         clip=_clip(record, path.name),
         count=count,
         last_raw=_array_or_none(record.attribute("old_obs")),
@@ -140,7 +146,10 @@ def _moments(record: Record, name: str) -> tuple[Array | None, Array | None, flo
     if mean.shape != var.shape or np.any(var < 0):
         found = f"mean {mean.shape}, var {var.shape}, smallest variance {var.min(initial=0.0)}"
         raise NormalizerError(f"{name} is broken", expected="mean and var of one shape, no var below 0", found=found)
-    return mean, var, float(_finite(moments.attribute("count"), "obs_rms.count", name))
+    count = float(_finite(moments.attribute("count"), "obs_rms.count", name))
+    if count <= 0:
+        raise NormalizerError(f"{name} is broken", expected="a count of samples above 0", found=f"{count:g}")
+    return mean, var, count
 
 
 def _finite(value: Any, field: str, name: str) -> Array:
@@ -157,13 +166,18 @@ def _finite(value: Any, field: str, name: str) -> Array:
     return array
 
 
-def _number(record: Record, field: str, name: str) -> float:
-    return float(_finite(record.attribute(field), field, name))
+def _number(record: Record, field: str, name: str, *, least: float) -> float:
+    number = float(_finite(record.attribute(field), field, name))
+    if number < least:
+        raise NormalizerError(f"{name} is broken", expected=f"{field} of at least {least:g}", found=f"{number:g}")
+    return number
 
 
 def _clip(record: Record, name: str) -> float | None:
     value = record.attribute("clip_obs")
-    return None if isinstance(value, float) and value == np.inf else _number(record, "clip_obs", name)
+    return (
+        None if isinstance(value, float) and value == np.inf else _number(record, "clip_obs", name, least=_LEAST_CLIP)
+    )
 
 
 def _array_or_none(value: Any) -> Array | None:
@@ -217,11 +231,10 @@ def weigh(statistics: Statistics, traces: Traces, *, paired: bool) -> Evidence:
     """
     if statistics.mean is not None and statistics.mean.shape != traces.shape:
         return Evidence.REFUTED
-    by_file, by_zip = _gap(statistics, statistics.last_raw, traces.seen), _gap(statistics, traces.raw, traces.seen)
+    by_file, by_zip = _turns(statistics, statistics.last_raw, traces.seen), _turns(statistics, traces.raw, traces.seen)
     # A callback saves the statistics of a step with the observations of the step before.
-    before = _gap(_before_last_update(statistics), traces.raw, traces.seen)
-    gaps = [gap for gap in (by_file, by_zip, before) if gap is not None]
-    if gaps and min(gaps) <= _EXACT:
+    before = _turns(_before_last_update(statistics), traces.raw, traces.seen, slack=_REBUILT)
+    if by_file or by_zip or before:
         return Evidence.PROVED
     if by_zip is not None or (statistics.mean is not None and statistics.count < traces.steps):
         return Evidence.REFUTED
@@ -241,6 +254,25 @@ def disproof(statistics: Statistics, traces: Traces) -> tuple[str, str] | None:
         return None
     expected = "statistics that turn the last raw observation in the zip into the one that the policy saw"
     return expected, f"statistics that miss it by up to {gap:.3g}"
+
+
+def open_question(statistics: Statistics, traces: Traces) -> str:
+    """What a proof does not reach, since the observation that it rests on says nothing of it; "" if nothing."""
+    if statistics.mean is None or traces.seen is None or statistics.clip is None:
+        return ""
+    cut = np.abs(traces.seen.astype(np.float64)) >= statistics.clip * (1 - _EXACT)
+    if not cut.any():
+        return f"that did not reach clip_obs, {statistics.clip:.6g} by the file"
+    hidden = int(np.count_nonzero(cut.all(axis=0)))
+    elements = f"{hidden} of {cut[0].size} elements" if hidden else ""
+    return f"{elements} were cut off there, which says nothing of their mean and var" if hidden else ""
+
+
+def _turns(statistics: Statistics, raw: Array | None, seen: Array | None, *, slack: float = 0.0) -> bool | None:
+    """Whether the raw observations, normalised, are those the policy saw; None without them."""
+    if raw is None or seen is None or raw.shape != seen.shape or not raw.size:
+        return None
+    return bool(np.all(np.abs(statistics.normalize(raw) - seen) <= slack + _EXACT * np.abs(seen)))
 
 
 def _gap(statistics: Statistics, raw: Array | None, seen: Array | None) -> float | None:

@@ -21,8 +21,12 @@ from tests.importers.rllib_folders import CONNECTORS, GOLDEN, MODULES, copied, k
 PLAIN = (
     *("ppo_choices", "ppo_box", "ppo_heads", "ppo_clipped", "ppo_filtered", "ppo_flattened"),
     *("ppo_lstm", "ppo_lstm_box", "dqn", "dqn_plain", "sac", "ray_2_40"),
+    *("ppo_image_heads", "dqn_atoms", "sac_choices"),
 )
-OLD = ("old_filtered", "ray_2_9_policy", "ray_2_9_module")
+OLD = (
+    *("old_filtered", "ray_2_9_policy", "ray_2_9_module"),
+    *("old_dqn", "old_sac", "old_lstm", "old_image"),
+)
 
 
 class TestRllib(FolderSuite):
@@ -60,12 +64,18 @@ def policies(found: ImportedFile) -> Mapping[str, Any]:
 @pytest.mark.parametrize("place", ["", "learner_group", "learner_group/learner", MODULES])
 def test_policies_are_found_from_every_directory_above_them(place: str) -> None:
     path = GOLDEN / "pair" / place
-    if not place or place == MODULES:  # only what an importer opens is kept of the others
-        assert recognise(path)
+    assert recognise(path)
     assert policy_ids(path) == ("p_left", "p_right")
     found = read(path, Options())
     assert sorted(policies(found)) == ["p_left", "p_right"]
     assert all(": " in name for name in found.report.imported)
+
+
+def test_a_copy_without_the_files_of_the_algorithm_is_recognised_by_its_modules(tmp_path: Path) -> None:
+    root = copied("pair", tmp_path)
+    (root / "rllib_checkpoint.json").unlink()
+    assert recognise(root)
+    assert not recognise(tmp_path)
 
 
 def test_a_policy_s_own_directory_is_that_policy() -> None:
@@ -120,19 +130,68 @@ def test_sac_acts_as_rllib_does_and_says_so() -> None:
     found = read(module("sac"), Options())
     assert "no tanh" in " ".join(found.report.notes)
     assert [stage["type"] for stage in found.snapshot.spec.config["action"]] == ["unscale"]
-    skipped = dict(found.report.skipped)
-    assert any(name.startswith("target_qf_twin_encoder.") for name in skipped)
+    assert found.snapshot.spec.options["inference_only"] is False
+    assert {name for name, role in found.snapshot.roles.items() if role == "inference"} == {
+        name for name in found.snapshot.roles if name.startswith(("pi/", "pi_encoder/"))
+    }
 
 
-def test_a_critic_that_has_no_form_here_is_left_out_and_named() -> None:
+def test_layers_with_another_activation_are_a_link_of_their_own() -> None:
     found = read(module("ppo_heads"), Options())
-    assert found.snapshot.spec.options["inference_only"] is True
-    assert {"vf.net.mlp.0.weight", "encoder.critic_encoder.net.mlp.0.weight"} <= dict(found.report.skipped).keys()
+    assert found.snapshot.spec.options["inference_only"] is False
+    config = found.snapshot.spec.config["module"]["model_config"]
+    for name in ("actor", "critic"):
+        assert [link["activation"] for link in config[name]["links"]] == ["tanh", "silu"]
 
 
 def test_heads_of_dqn_have_their_own_activation() -> None:
     config = read(module("dqn"), Options()).snapshot.spec.config["module"]["model_config"]
     assert (config["encoder"]["activation"], config["head_activation"], config["head_hidden"]) == ("tanh", "relu", [5])
+
+
+def test_every_part_of_a_composite_action_is_decided() -> None:
+    policy: Any = build(read(module("ppo_mixed"), Options()).snapshot)
+    with np.load(GOLDEN / "ppo_mixed.npz") as found:
+        arrays = {key.removeprefix("default_policy/"): found[key] for key in found}
+    actions = policy.compute_actions(arrays["observations"])
+    np.testing.assert_array_equal(actions["a"], arrays["actions/a"])
+    np.testing.assert_array_equal(actions["b"][0], arrays["actions/b/0"])
+    np.testing.assert_allclose(actions["b"][1], arrays["actions/b/1"], rtol=0, atol=1e-4)
+
+
+def test_the_last_images_of_an_episode_are_seen() -> None:
+    found = read(module("ppo_frames"), Options())
+    assert found.snapshot.spec.config["observation"][0] == {
+        "type": "frame_stack",
+        "count": 3,
+        "fill": "zeros",
+        "axis": 2,
+    }
+    policy: Any = build(found.snapshot)
+    observed, expected = known("ppo_frames")
+    state = None
+    for one, action in zip(observed, expected, strict=True):
+        actions, state = policy.step(one[None], state)
+        assert actions[0] == action
+
+
+def test_noise_of_layers_is_left_out_and_atoms_are_centred_over_actions() -> None:
+    found = read(GOLDEN / "ray_2_40_noisy" / "default_policy", Options())
+    observed, actions = known("ray_2_40_noisy")
+    policy: Any = build(found.snapshot)
+    np.testing.assert_array_equal(policy.compute_actions(observed), actions)
+    assert found.snapshot.spec.options["inference_only"] is False
+    assert {"encoder.net.mlp.0.weight_sigma", "_target_af.net.mlp.0.bias_epsilon"} <= dict(found.report.skipped).keys()
+
+
+@pytest.mark.parametrize("place", ["", "rl_module"])
+def test_the_module_of_an_env_runner_is_one_policy(place: str, tmp_path: Path) -> None:
+    shutil.copytree(GOLDEN / "ppo_filtered" / "env_runner", tmp_path / "runner")
+    shutil.copytree(module("ppo_filtered"), tmp_path / "runner" / "rl_module")
+    assert policy_ids(tmp_path / "runner" / place) is None
+    found = read(tmp_path / "runner" / place, Options())
+    assert [stage["type"] for stage in found.snapshot.spec.config["observation"]] == ["normalize"]
+    assert found.snapshot.metadata["trained"] is True
 
 
 def test_memory_is_said_in_the_spec() -> None:

@@ -14,7 +14,8 @@ from rlpipe.errors import ForeignFormatError, NormalizerError
 from rlpipe.importers.libraries.rllib import Options, read
 from rlpipe.importers.libraries.rllib.connectors import Connectors
 from rlpipe.importers.libraries.rllib.constructors import Constructor
-from rlpipe.importers.libraries.rllib.observing import flat_stages, observe
+from rlpipe.importers.libraries.rllib.observing import observe
+from rlpipe.importers.libraries.rllib.reshaping import flat_stages
 from rlpipe.importers.restricted.values import Record
 from rlpipe.policies.stages import prepared_space
 from rlpipe.snapshot.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Text, Tuple

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rlpipe.errors import ForeignFormatError
-from rlpipe.importers.libraries.rllib.settings import activation_of, activations_of, place_of, shape_of
+from rlpipe.importers.libraries.rllib.settings import Atoms, activation_of, activations_of, place_of, shape_of
 from rlpipe.importers.restricted.values import Name
 from rlpipe.snapshot.spaces import Box, Discrete, MultiDiscrete
 
@@ -53,6 +53,6 @@ def test_a_linear_activation_takes_no_place() -> None:
     ("space", "outputs"), [(Discrete(3), 3), (MultiDiscrete(np.array([2, 4])), 6), (Box.uniform(-1, 1, (2,)), 2)]
 )
 def test_a_shape_counts_what_decides(space: Any, outputs: int) -> None:
-    found = shape_of({"num_atoms": 5, "double_q": False}, features=4, space=space, subject="it")
+    found = shape_of({"num_atoms": 5, "double_q": False}, seen=Box.uniform(-1, 1, (4,)), space=space, subject="it")
     assert (found.features, found.outputs, found.continuous) == (4, outputs, isinstance(space, Box))
-    assert (found.atoms, found.double) == (5, False)
+    assert (found.atoms, found.double) == (Atoms(count=5, low=-10.0, high=10.0), False)
