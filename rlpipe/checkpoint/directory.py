@@ -57,10 +57,11 @@ def staged(
             something there meanwhile.
         CheckpointError: The system refuses a directory, or the rename.
     """
+    parent = target.parent
     try:
         before = _what_is_replaced(target, if_exists, marker)
-        make_directories(target.parent, durability=durability)
-        with new_stage(target.parent) as stage:
+        make_directories(parent, durability=durability)
+        with new_stage(parent) as stage:
             try:
                 yield stage
                 take_place(stage, target, before, marker)
@@ -135,7 +136,7 @@ def locate(path: Path, *, marker: str = MANIFEST_NAME) -> Path:
     if not path.name or os.path.exists(path):  # noqa: PTH110  pathlib costs as much as the call itself
         return path
     aside = aside_of(path)
-    return aside if os.path.isfile(aside / marker) else path  # noqa: PTH113
+    return aside if os.path.isfile(f"{aside}/{marker}") else path  # noqa: PTH113
 
 
 def list_checkpoints(parent: Path) -> list[Path]:
