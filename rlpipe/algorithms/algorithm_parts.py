@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -193,20 +193,32 @@ class Parts:
             self.set_mapping(mapping)
         return policy
 
-    def check_hyperparameters(self, values: Mapping[str, Any] | None) -> None:
-        """Refuse what no optimizer of the learner could be set to; nothing is changed.
+    def settings_for(
+        self, component: str | None, values: Mapping[str, Any] | None
+    ) -> Callable[[RestoreReport], RestoreReport]:
+        """Check other settings of the optimizers for a restore; gives what puts them in and tells it in the report.
+
+        Args:
+            component: Path of what is restored; None for everything.
+            values: Name -> value, or nothing.
 
         Raises:
-            SpecError: There is no learner, or no such setting.
+            SpecError: An optimizer cannot take such settings, or none is restored; nothing is changed.
         """
-        if values:
-            required(self.learner, "learner").check_hyperparameters(values)
-
-    def with_hyperparameters(self, report: RestoreReport, values: Mapping[str, Any] | None) -> RestoreReport:
-        """The report of a restore, with what other settings of the optimizers changed."""
         if not values:
-            return report
-        return replace(report, notes=required(self.learner, "learner").set_hyperparameters(values))
+            return lambda report: report
+        head, _, rest = (component or LEARNER).partition("/")
+        if head != LEARNER:
+            raise SpecError(
+                f"{component} has no optimizer to set",
+                expected=f"a restore of everything, or of {LEARNER} or something in it",
+                found=f"hyperparameters for {component}",
+                fix="leave them away",
+            )
+        learner = required(self.learner, "learner")
+        ids = [rest.partition("/")[0]] if rest else None
+        learner.check_hyperparameters(values, policy_ids=ids)
+        return lambda report: replace(report, notes=learner.set_hyperparameters(values, policy_ids=ids))
 
     def _follow(self) -> None:
         for _, part in self.components():

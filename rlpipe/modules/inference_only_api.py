@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection
-
-from rlpipe.errors import SpecError, listed
+from typing import Any
 
 
 class InferenceOnlyAPI(ABC):
-    """A module that says which of its attributes it needs for training alone."""
+    """A module that says which of its attributes it needs for training alone; any class with the method is one.
+
+    RLlib leaves the method of other classes unasked, so that copies that should only act hold everything.
+    """
+
+    @classmethod
+    def __subclasshook__(cls, other: type, /) -> Any:
+        if cls is not InferenceOnlyAPI:
+            return NotImplemented
+        return any("get_non_inference_attributes" in vars(base) for base in other.__mro__) or NotImplemented
 
     @abstractmethod
     def get_non_inference_attributes(self) -> list[str]:
@@ -18,25 +26,6 @@ class InferenceOnlyAPI(ABC):
         A path is exact and may go into nested modules: "vf", "encoder.critic_encoder". One that is not there is fine.
         Unlike RLlib, the attribute at the end of the path is removed, nothing else, and nothing with a like name.
         """
-
-
-def attributes_of(module: object) -> list[str] | None:
-    """What the class of a module says that it needs for training alone; None if it says nothing.
-
-    Raises:
-        SpecError: It has the method, and is no `InferenceOnlyAPI`, so that nobody would ask it.
-    """
-    if isinstance(module, InferenceOnlyAPI):
-        return module.get_non_inference_attributes()
-    if hasattr(module, "get_non_inference_attributes"):
-        name = type(module).__qualname__
-        raise SpecError(
-            f"{name}.get_non_inference_attributes() is not asked",
-            expected=f"class {name}(..., InferenceOnlyAPI)",
-            found=f"bases {listed(base.__qualname__ for base in type(module).__bases__)}",
-            fix="add rlpipe.InferenceOnlyAPI to the bases of the class",
-        )
-    return None
 
 
 def is_under(name: str, attributes: Collection[str]) -> bool:

@@ -15,7 +15,7 @@ from rlpipe.checkpoint.glance import is_glance
 from rlpipe.checkpoint.restorable import Restorable
 from rlpipe.errors import IdError, SelectionError, SpecError, listed
 from rlpipe.modules.container_proof import Parts, network_of, require_needless
-from rlpipe.modules.inference_only_api import InferenceOnlyAPI, attributes_of
+from rlpipe.modules.inference_only_api import InferenceOnlyAPI
 from rlpipe.modules.inference_part import InferenceCheckpointable
 from rlpipe.modules.rl_module import attribute_list, plain_json
 from rlpipe.modules.torch import module_state
@@ -229,7 +229,8 @@ class MultiRLModule(nn.Module, InferenceCheckpointable):
 
     def removable_attributes(self) -> tuple[str, ...]:
         """Paths of the container's own attributes that acting does not need."""
-        return attribute_list(attributes_of(self)) or ()
+        own = self.get_non_inference_attributes() if isinstance(self, InferenceOnlyAPI) else None
+        return attribute_list(own) or ()
 
     def get_checkpointable_components(self) -> list[tuple[str, Restorable]]:
         """The modules."""

@@ -219,6 +219,18 @@ def test_other_hyperparameters_and_another_environment(path: Path) -> None:
     assert report.notes == tuple(f"{name}: lr: 0.01 -> 0.25" for name in ("p0", "p1", "p2"))
 
 
+def test_other_hyperparameters_are_for_what_is_restored(path: Path) -> None:
+    made = Algorithm.from_checkpoint(path, trust=TRUST)
+    assert made.learner is not None
+    report = made.restore_from_path(path / "learner/p1", component="learner/p1", hyperparameters={"lr": 0.5})
+    assert report.notes == ("p1: lr: 0.01 -> 0.5",)
+    assert [made.learner[name].get_hyperparameters()["lr"] for name in ("p0", "p1", "p2")] == [0.01, 0.5, 0.01]
+    before = made.get_state()
+    with pytest.raises(SpecError, match="no optimizer to set"):
+        made.restore_from_path(path / "policies/p1", component="policies/p1", hyperparameters={"lr": 0.5})
+    assert equal(made.get_state(), before)
+
+
 def test_meta_reads_no_array(path: Path) -> None:
     for ids in (None, ["p1"]):
         made = Algorithm.from_checkpoint(path, ids, device="meta", trust=TRUST)

@@ -14,6 +14,7 @@ import torch
 from rlpipe.algorithms.algorithm import Algorithm
 from rlpipe.algorithms.learner import Learner
 from rlpipe.errors import IdError, SelectionError, SpecError
+from rlpipe.modules.inference_only_api import InferenceOnlyAPI
 from rlpipe.modules.multi_rl_module import MultiRLModule, MultiRLModuleSpec
 from rlpipe.modules.torch.rl_module import RLModule
 from rlpipe.policies.policy import Policy
@@ -143,18 +144,22 @@ def test_a_module_that_is_added_as_rllib_does_it_is_no_network_of_the_container(
 
 
 class Unasked(Trunk):
-    """Says what acting does not need, to nobody."""
+    """Says what acting does not need, without the base class for it."""
+
+    def setup(self) -> None:
+        super().setup()
+        self.critic = torch.nn.Linear(3, 1)
 
     def get_non_inference_attributes(self) -> list[str]:
-        return ["head"]
+        return ["critic"]
 
 
-def test_a_list_of_training_attributes_that_nobody_asks_for_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="InferenceOnlyAPI"):
-        policy_of(Unasked, 0).save_to_path(tmp_path / "a")
-    spec = policy_of(Unasked, 0).get_module_spec()
-    with pytest.raises(SpecError, match="InferenceOnlyAPI"):
-        spec.with_inference_only(inference_only=True).build()
+def test_a_list_of_training_attributes_is_asked_for_without_its_base_class(tmp_path: Path) -> None:
+    full = policy_of(Unasked, 0)
+    path = full.save_to_path(tmp_path / "a")
+    slim = RLModule.from_checkpoint(path, inference_only=True, trust=OWN)
+    assert full.get_state().keys() - slim.get_state().keys() == {"critic"}
+    assert not isinstance(policy_of(Trunk, 0), InferenceOnlyAPI)
 
 
 def test_shared_layers_survive_a_removal_and_names_of_networks_are_taken() -> None:

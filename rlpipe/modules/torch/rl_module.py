@@ -19,7 +19,7 @@ from rlpipe.checkpoint.reader import When
 from rlpipe.checkpoint.restore import RestoreReport, build, object_at, restore_into
 from rlpipe.checkpoint.steady import steadily
 from rlpipe.errors import SpecError
-from rlpipe.modules.inference_only_api import attributes_of
+from rlpipe.modules.inference_only_api import InferenceOnlyAPI
 from rlpipe.modules.inference_part import InferenceCheckpointable
 from rlpipe.modules.module_checkpoint import read_module
 from rlpipe.modules.rl_module import RLModuleSpec, attribute_list, classes_in, plain_json, require_options, space_of
@@ -304,14 +304,11 @@ class RLModule(nn.Module, InferenceCheckpointable):
 
 
 def removable_attributes(module: RLModule) -> tuple[str, ...]:
-    """Paths of what is not needed to act: the spec's list, else the class's.
-
-    Raises:
-        SpecError: The class has a list for which nobody would ask.
-    """
+    """Paths of what is not needed to act: the spec's list, else the class's."""
     if module.non_inference_attributes is not None:
         return module.non_inference_attributes
-    return attribute_list(attributes_of(module)) or ()
+    own = module.get_non_inference_attributes() if isinstance(module, InferenceOnlyAPI) else None
+    return attribute_list(own) or ()
 
 
 def memory_of(module: RLModule) -> dict[str, Mapping[str, Any]]:
