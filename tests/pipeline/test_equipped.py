@@ -59,7 +59,10 @@ def test_several_runners_and_one_for_evaluation_are_written(run_task: Runner) ->
 
 
 def test_groups_of_parameters_are_written_in_their_order(run_task: Runner) -> None:
-    groups = {"encoder/actor*": {"lr": 0.5}, "encoder/*": {"lr": 0.125, "betas": [0.5, 0.75]}}
+    groups: dict[str, dict[str, Any]] = {
+        "encoder/actor*": {"lr": 0.5},
+        "encoder/*": {"lr": 0.125, "betas": [0.5, 0.75]},
+    }
     how = TrainingSpec(loss=HOW.loss, optimizer_kwargs={"lr": 0.25}, groups=groups)
     save(run_task, "c", settings(learner=how))
     made = Algorithm.from_checkpoint("c", trust=TRUST)

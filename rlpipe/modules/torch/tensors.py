@@ -122,7 +122,7 @@ def _reach(tensor: torch.Tensor) -> int:
     if not tensor.numel():
         return 0
     steps = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    return (tensor.storage_offset() + steps + 1) * tensor.element_size()
+    return int(tensor.storage_offset() + steps + 1) * tensor.element_size()
 
 
 def _array(tensor: torch.Tensor, address: Any) -> Array:
