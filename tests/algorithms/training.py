@@ -102,7 +102,7 @@ class Forward(RLModule):
         found = batch["obs"]
         for name in ("first", "second"):
             found = torch.tanh(getattr(self, name)(found))
-        return {"logits": self.third(found)}
+        return {"logits": self.get_submodule("third")(found)}
 
 
 class Backward(Forward):
