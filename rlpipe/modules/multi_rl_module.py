@@ -70,7 +70,7 @@ class MultiRLModule(nn.Module, InferenceCheckpointable):
         if inference_only and isinstance(self, InferenceOnlyAPI) and not is_trial():
             require_needless(self._parts())
         self.setup()
-        require_initialised(self)
+        require_initialised(self, besides=_NETWORKS)
         if inference_only:
             removed = self.removable_attributes()
             self._aliases = module_state.aliases_of(self._own_state_dict(), removed)
