@@ -121,7 +121,7 @@ def survey(folder: str | os.PathLike[str]) -> Survey:
         except StoreError:
             raise  # It may be whole, and the latest.
         except CheckpointError as error:
-            if not isinstance(error, CheckpointNotFoundError) or is_half_written(path):
+            if not isinstance(error, CheckpointNotFoundError) or _is_not_whole(path):
                 notes.append(f"passed over {path}: {error.subject}")
             continue
         if origin is None:
@@ -255,7 +255,15 @@ def _candidates(folder: Place) -> Iterator[Place]:
         yield from folder.folders()
         return
     inside = (each for each in folder.iterdir() if each.is_dir() and not is_litter(each))
-    yield from sorted({*list_checkpoints(folder), *(each for each in inside if is_half_written(each))})
+    yield from sorted({*list_checkpoints(folder), *filter(_is_not_whole, inside)})
+
+
+def _is_not_whole(directory: Place) -> bool:
+    """Whether something there is to be told: a checkpoint that is half written, or what nobody here may read."""
+    try:
+        return is_half_written(directory)
+    except OSError:
+        return True
 
 
 def _recorded(path: Place, origin: Origin) -> Recorded:

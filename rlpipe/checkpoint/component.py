@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import stat
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
 
 from rlpipe.backends.remote import Url
 from rlpipe.checkpoint.format import ATTACHMENTS, MANIFEST_NAME, MAX_MANIFEST_SIZE
@@ -34,8 +35,7 @@ _ENDS = (b"}\n", b"}\r\n")
 _FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
-@dataclass(frozen=True)
-class Component:
+class Component(NamedTuple):
     """A component whose manifest was read, and those inside that were asked for.
 
     Attributes:
@@ -50,18 +50,19 @@ class Component:
     directory: str
     manifest: Manifest
     manifest_hash: str
-    children: Mapping[str, Component] = field(default_factory=dict)
+    children: Mapping[str, Component] = MappingProxyType({})
 
     @property
     def has_all_children(self) -> bool:
         """Whether all components inside were opened."""
         return self.children.keys() == self.manifest.children.keys()
 
-    def walk(self) -> Iterator[Component]:
+    def walk(self) -> list[Component]:
         """Itself and all opened below, parents first."""
-        yield self
+        found = [self]
         for _, child in sorted(self.children.items()):
-            yield from child.walk()
+            found += child.walk() if child.children else (child,)
+        return found
 
 
 def open_tree(path: Place, wanted: Callable[[str], bool] = lambda _: True) -> Component:
@@ -255,9 +256,9 @@ def refuse_part_of_another(path: Path) -> None:
     Raises:
         CheckpointExistsError: One does; the outermost is named.
     """
-    outermost = path
-    while (outermost.parent / MANIFEST_NAME).is_file() and outermost.name in _listed_in(outermost.parent):
-        outermost = outermost.parent
+    outermost, above = path, path.parent
+    while os.path.isfile(f"{above}/{MANIFEST_NAME}") and outermost.name in _listed_in(above):  # noqa: PTH113
+        outermost, above = above, above.parent
     if outermost != path:
         raise CheckpointExistsError(
             f"{path} is a part of another checkpoint, which would be damaged",
@@ -278,9 +279,13 @@ def _listed_in(directory: Path) -> Collection[str]:
 def _not_found(directory: Place) -> CheckpointNotFoundError:
     subject, found, fix = f"there is no checkpoint at {directory}", "nothing", "check the path"
     if directory.is_dir():
-        found = listed(each.name for each in directory.iterdir())
-        found = f"a directory with {found}" if found else "an empty directory"
-        if is_half_written(directory):
+        try:
+            inside = listed(each.name for each in directory.iterdir())
+            is_half = is_half_written(directory)
+        except PermissionError:
+            inside, is_half = "what this user may not see", False
+        found = f"a directory with {inside}" if inside else "an empty directory"
+        if is_half:
             subject, fix = f"the checkpoint at {directory} is not whole", "take another copy, or save it again"
     elif directory.exists():
         found, fix = "a file", "give the directory of the checkpoint"

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import takewhile
@@ -24,7 +23,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from rlpipe.checkpoint.format import FORMAT, MANIFEST_NAME
-from rlpipe.checkpoint.litter import is_litter, new_stage
+from rlpipe.checkpoint.litter import is_litter, new_stage, remove
 from rlpipe.checkpoint.refusals import reason
 from rlpipe.checkpoint.swap import aside_of, seal_of, take_place, target_of
 from rlpipe.errors import CheckpointError, CheckpointExistsError
@@ -58,15 +57,16 @@ def staged(
             something there meanwhile.
         CheckpointError: The system refuses a directory, or the rename.
     """
+    parent = target.parent
     try:
         before = _what_is_replaced(target, if_exists, marker)
-        make_directories(target.parent, durability=durability)
-        with new_stage(target.parent) as stage:
+        make_directories(parent, durability=durability)
+        with new_stage(parent) as stage:
             try:
                 yield stage
                 take_place(stage, target, before, marker)
             except BaseException:
-                shutil.rmtree(stage, ignore_errors=True)
+                remove(stage)
                 raise
             _settle(stage, target, durability)
     except OSError as error:
@@ -136,7 +136,7 @@ def locate(path: Path, *, marker: str = MANIFEST_NAME) -> Path:
     if not path.name or os.path.exists(path):  # noqa: PTH110  pathlib costs as much as the call itself
         return path
     aside = aside_of(path)
-    return aside if os.path.isfile(aside / marker) else path  # noqa: PTH113
+    return aside if os.path.isfile(f"{aside}/{marker}") else path  # noqa: PTH113
 
 
 def list_checkpoints(parent: Path) -> list[Path]:
@@ -148,7 +148,9 @@ def list_checkpoints(parent: Path) -> list[Path]:
     if not parent.is_dir():
         return []
     named = {target_of(each) if is_litter(each) else each for each in parent.iterdir()}
-    return sorted(each for each in named if each is not None and (locate(each) / MANIFEST_NAME).is_file())
+    # os.path, as pathlib raises where a directory is not for everybody.
+    found = (each for each in named if each is not None)
+    return sorted(each for each in found if os.path.isfile(locate(each) / MANIFEST_NAME))  # noqa: PTH113
 
 
 def make_directories(path: Path, *, durability: Durability = "fsync") -> None:
@@ -225,4 +227,4 @@ def _settle(stage: Path, target: Path, durability: Durability) -> None:
         ) from error
     for former in (stage, aside_of(target)):
         if os.path.lexists(former):
-            shutil.rmtree(former, ignore_errors=True)
+            remove(former)

@@ -71,7 +71,11 @@ def new_stage(parent: Path) -> Iterator[Path]:
     """
     stage, lock = _make_stage(parent)
     try:
-        sweep(parent, now=os.stat(stage).st_mtime, spared=stage.name)  # noqa: PTH116  pathlib costs as much as the call
+        try:
+            sweep(parent, now=os.stat(stage).st_mtime, spared=stage.name)  # noqa: PTH116  pathlib costs as much
+        except BaseException:
+            remove(stage)
+            raise
         yield stage
     finally:
         _unlock(lock)
@@ -123,8 +127,22 @@ def discard(path: Path) -> None:
         OSError: It cannot be renamed; it is as it was.
     """
     trash = path.with_name(TRASH_PREFIX + secrets.token_hex(8))
-    path.rename(trash)
-    shutil.rmtree(trash, ignore_errors=True)
+    try:
+        path.rename(trash)
+    finally:
+        remove(trash)
+
+
+def remove(path: Path) -> None:
+    """Remove a directory, as far as the system lets it be.
+
+    What a signal's exception stops, such as that of Ctrl-C, is finished before the exception goes on.
+    """
+    try:
+        shutil.rmtree(path, ignore_errors=True)
+    except BaseException:
+        shutil.rmtree(path, ignore_errors=True)
+        raise
 
 
 def _make_stage(parent: Path) -> tuple[Path, int | None]:
@@ -156,7 +174,7 @@ def _sweep_one(path: Path, now: float) -> None:
             discard(path)
             logger.info("removed %s, which a process that was killed left there", path)
         else:
-            shutil.rmtree(path, ignore_errors=True)
+            remove(path)
     except OSError:
         return
     finally:

@@ -41,6 +41,9 @@ FIELDS = (
 HEADS = tuple(f'{"," if index else "{"}\n"{name}":' for index, name in enumerate(FIELDS))
 """What stands before the value of each field."""
 
+_TEXT = "".join(head + "%s" for head in HEADS[:-1])
+"""A manifest but for its values and its seal."""
+
 _SEAL = HEADS[-1] + '"{}"\n}}\n'
 
 
@@ -94,7 +97,7 @@ class Frames(NamedTuple):
     acting: Sequence[str]
     acts: Sequence[bool]
 
-    def hashes(self, digests: Iterable[str], children: Iterable[tuple[str, str]]) -> tuple[str, str]:
+    def hashes(self, digests: Iterable[str], children: Sequence[tuple[str, str]]) -> tuple[str, str]:
         """The content and the inference hash.
 
         Args:
@@ -144,10 +147,7 @@ class Manifest:
     @cached_property
     def roles(self) -> dict[str, Role]:
         """Entry key -> role."""
-        if not self.plain:
-            return dict(self.table.roles)
-        alone = {key: role for key, role in self.table.roles.items() if entry_of(key, self.plain) not in self.plain}
-        return alone | {key: entry.role for key, entry in self.plain.items()}
+        return roles_of(self.plain, self.table)
 
     def role_of(self, array_key: str) -> Role:
         """The role of the entry that an array is, or lies in."""
@@ -176,14 +176,14 @@ class Manifest:
         """What the identity is made of but for hashes."""
         return frames_of(self.spec, self.plain, self.table, self.children)
 
-    def identity(self, children: Mapping[str, Manifest]) -> tuple[str, str]:
-        """The content and the inference hash that follow from what it says, and from those of its children."""
-        inside = [(each.content_hash, each.inference_hash) for _, each in sorted(children.items())] if children else ()
+    def identity(self, children: Iterable[Manifest]) -> tuple[str, str]:
+        """The content and the inference hash that follow from what it says, and its children say, sorted by name."""
+        inside = [(each.content_hash, each.inference_hash) for each in children]
         return self.frames.hashes(self.digests.values(), inside)
 
     def text(self) -> str:
         """Its text in the version of today, the seal left out (see `seal`)."""
-        values = (
+        return _TEXT % (
             json_text(FORMAT),
             str(VERSION),
             self.spec.text(),
@@ -198,7 +198,12 @@ class Manifest:
             f'"{self.content_hash}"',
             f'"{self.inference_hash}"',
         )
-        return "".join([head + value for head, value in zip(HEADS[:-1], values, strict=True)])
+
+
+def roles_of(plain: Mapping[str, Plain], table: Table) -> dict[str, Role]:
+    """Entry key -> role, of all entries of a component."""
+    alone = {key: role for key, role in table.roles.items() if entry_of(key, plain) not in plain}
+    return alone | {key: entry.role for key, entry in plain.items()}
 
 
 def identity_of(

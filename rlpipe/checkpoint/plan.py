@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy import ndarray
@@ -23,8 +23,7 @@ from rlpipe.snapshot.snapshot import Role, Snapshot, below, entry_of, walk
 from rlpipe.snapshot.state import Array
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """What a save will write of one component.
 
     Attributes:
@@ -124,7 +123,7 @@ def _tied(part: Snapshot, groups: tuple[tuple[str, ...], ...]) -> dict[str, str]
 
 
 def _rows(roles: Mapping[str, Role], arrays: Mapping[str, Array], tied: Mapping[str, str]) -> tuple[LiveRow, ...]:
-    dtypes = [array.dtype for array in arrays.values()]
-    shapes = [array.shape for array in arrays.values()]
-    own_roles = [roles[key] if key in roles else roles[entry_of(key, roles)] for key in arrays]
-    return tuple(zip(arrays, dtypes, shapes, own_roles, [tied.get(key, "") for key in arrays], strict=True))
+    return tuple(
+        (key, array.dtype, array.shape, roles.get(key) or roles[entry_of(key, roles)], tied.get(key, ""))
+        for key, array in arrays.items()
+    )

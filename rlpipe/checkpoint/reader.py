@@ -160,24 +160,23 @@ def _require_components(root: Component, selection: Selection) -> None:
 
 def _snapshot(component: Component, found: Mapping[str, dict[str, Any]]) -> Snapshot:
     """The snapshot with these arrays, or stand-ins; a component of which not all children were opened is not whole."""
-    _require_identity(component)
-    manifest = component.manifest
+    manifest, inside, is_whole = component.manifest, component.children, component.has_all_children
+    if is_whole:
+        _require_identity(component)
     return Snapshot.unchecked(
-        spec=manifest.spec,
-        state=manifest.state(found[component.path]),
-        roles=manifest.roles,
-        children={name: _snapshot(child, found) for name, child in component.children.items()},
-        metadata=manifest.metadata,
-        whole=component.has_all_children,
+        manifest.spec,
+        manifest.state(found[component.path]),
+        manifest.roles,
+        {name: _snapshot(child, found) for name, child in inside.items()} if inside else {},
+        manifest.metadata,
+        whole=is_whole,
     )
 
 
 def _require_identity(component: Component) -> None:
-    """Check the stored identity, where those of all children are at hand."""
-    if not component.has_all_children:
-        return
+    """Check the stored identity of a component that has all its children at hand."""
     manifest = component.manifest
-    found = manifest.identity({name: child.manifest for name, child in component.children.items()})
+    found = manifest.identity([child.manifest for _, child in sorted(component.children.items())])
     if found != (manifest.content_hash, manifest.inference_hash):
         raise IntegrityError(
             f"{component.directory} says it is another policy than the one it holds",

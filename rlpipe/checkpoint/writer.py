@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from rlpipe.backends.array_file import Durability, digests_of, raw_of, write_arrays, write_file
 from rlpipe.backends.backend import resolve
@@ -30,8 +29,7 @@ from rlpipe.snapshot.snapshot import Snapshot, below
 Where = TypeVar("Where", bound=str | os.PathLike[str])
 
 
-@dataclass(frozen=True, slots=True)
-class _Written:
+class _Written(NamedTuple):
     """What a parent remembers of a child."""
 
     manifest_hash: str

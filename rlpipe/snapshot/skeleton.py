@@ -1,8 +1,10 @@
 """A state taken apart in one walk: its arrays by key, and typed JSON of its other entries.
 
 Every Python type comes back exactly. Plain JSON values stand for themselves. What JSON lacks is an object with one
-name: {"dict": {...}}, {"tuple": [...]}, {"int": hex}, {"float": hex of the 8 bytes}, {"bytes": base64}, {"str": base64
-of text that is no UTF-8}, and {"array": null} for an array in a list or tuple, whose key follows from its place.
+name: {"dict": {...}}, {"tuple": [...]}, {"int": hex}, {"float": hex of the 8 bytes, big end first}, {"bytes": base64},
+{"str": base64 of text that is no UTF-8 for its lone surrogates, written like other characters}, and {"array": null} for
+an array in a list or tuple, whose key goes on from that of the entry by index and escaped name. Names in {"dict": ...}
+are escaped as in keys. A dict with something in it is no entry but for those inside a list or tuple.
 """
 
 from __future__ import annotations

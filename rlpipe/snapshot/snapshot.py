@@ -99,13 +99,8 @@ def ties(snapshot: Snapshot) -> tuple[tuple[str, ...], ...]:
 
 
 def tied(named: Mapping[Key, Any]) -> tuple[tuple[Key, ...], ...]:
-    """Groups of names whose arrays are one in memory, each sorted.
-
-    Arrays that all have memory of their own are one only where they are one object.
-    """
-    # Asking numpy for an address takes ten times as long as either look.
-    look = id if all(type(each) is ndarray and each.base is None for each in named.values()) else _first_number
-    looks = list(map(look, named.values()))
+    """Groups of names whose arrays are one in memory, each sorted."""
+    looks = list(map(_first_number, named.values()))
     times = Counter(looks)
     groups: dict[Any, list[Key]] = {}
     for name in compress(named, [times[each] > 1 for each in looks]):
@@ -113,8 +108,14 @@ def tied(named: Mapping[Key, Any]) -> tuple[tuple[Key, ...], ...]:
     return tuple(sorted(tuple(sorted(names)) for names in groups.values() if len(names) > 1))
 
 
+def are_apart(arrays: Collection[Any]) -> bool:
+    """Whether it is plain that no two are one: all own their memory, and are different objects."""
+    own = all(type(each) is ndarray and each.base is None for each in arrays)
+    return own and len(set(map(id, arrays))) == len(arrays)
+
+
 def _first_number(array: Any) -> Any:
-    """A value that is equal for arrays that are one, and for some others."""
+    """A value that is equal for arrays that are one, and cheap: asking numpy for an address takes ten times as long."""
     if not isinstance(array, ndarray) or not array.size:
         return id(array)
     number = array.item(0)

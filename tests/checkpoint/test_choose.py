@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import shutil
+import tempfile
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -168,6 +171,47 @@ def test_other_things_in_the_folder_say_nothing(tmp_path: Path) -> None:
     shutil.copytree(path / "policies" / "p0", tmp_path / "part")
     [note] = latest(tmp_path).notes
     assert "part of a checkpoint" in note
+
+
+def test_what_others_may_not_read_is_passed_over(open_folder: Path) -> None:
+    """As the directories of other people in a folder that many share."""
+    modes = {"closed": 0o000, "passage": 0o311, "list": 0o544}
+    save(open_folder / "mine", step=1)
+    for name, mode in modes.items():
+        save(open_folder / name / "theirs", step=9)
+        (open_folder / name).chmod(mode)
+    name, notes = as_nobody(lambda: (latest(open_folder).checkpoint.path.name, latest(open_folder).notes))
+    for each in modes:
+        (open_folder / each).chmod(0o755)
+    assert name == "mine"
+    assert "closed" in "".join(notes)
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that everybody may go into; those of pytest are for its user."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+def as_nobody(ask: Callable[[], Any]) -> Any:
+    """What a process without privileges finds; root may read everything."""
+    if os.getuid():
+        return ask()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            os.setuid(65534)
+            os.write(writing, json.dumps(ask()).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as stream:
+        found = stream.read()
+    os.waitpid(child, 0)
+    return json.loads(found)
 
 
 def test_the_choice_reads_no_array_file(tmp_path: Path, opened_files: Any) -> None:

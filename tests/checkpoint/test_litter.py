@@ -6,18 +6,23 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rlpipe.checkpoint import litter, swap
+from rlpipe.checkpoint.directory import staged
 from rlpipe.checkpoint.litter import QUIET_SECONDS, discard, held, is_litter, new_stage, sweep
 from rlpipe.checkpoint.reader import read_checkpoint
+from rlpipe.checkpoint.retention import Retention
+from rlpipe.checkpoint.series import Series
+from rlpipe.checkpoint.verify import verify_checkpoint
 from rlpipe.checkpoint.writer import write_checkpoint
 from rlpipe.errors import CheckpointError, CheckpointExistsError
-from tests.checkpoint.components import policy
+from tests.checkpoint.components import policy, tree
 
 _HOLD = """
 import sys, time
@@ -260,3 +265,38 @@ def test_a_fork_keeps_no_lock(tmp_path: Path) -> None:
     finally:
         os.close(writing)
         os.waitpid(child, 0)
+
+
+@pytest.mark.parametrize("calls", [1, 2, 5])
+@pytest.mark.parametrize("act", ["replace", "retain", "fail"])
+def test_a_signal_in_the_middle_of_removing_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act: str, calls: int
+) -> None:
+    unlink, left = os.unlink, [calls]
+
+    def interrupted(*args: Any, **more: Any) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            raise SystemExit(143)
+        unlink(*args, **more)
+
+    series = Series(folder=tmp_path, retention=Retention(keep_last=1))
+    series.write(tree(3), step=1)
+    acts: dict[str, Callable[[], object]] = {
+        "replace": lambda: series.write(tree(3), step=1),
+        "retain": lambda: series.write(tree(3), step=2),
+        "fail": lambda: stop_in_a_save(tmp_path / "x"),
+    }
+    monkeypatch.setattr(os, "unlink", interrupted)
+    with pytest.raises(SystemExit):
+        acts[act]()
+    monkeypatch.undo()
+    assert [each for each in names(tmp_path) if each.startswith(".")] == []
+    assert all(verify_checkpoint(each).ok for each in tmp_path.iterdir())
+
+
+def stop_in_a_save(path: Path) -> None:
+    with staged(path, if_exists="error") as stage:
+        for index in range(9):
+            (stage / str(index)).write_text("half")
+        raise ZeroDivisionError

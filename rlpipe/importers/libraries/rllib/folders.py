@@ -48,6 +48,7 @@ def is_rllib(path: Path) -> bool:
         or (path / MARK).is_file()
         or any(state_file(path, stem) for stem in (ALGORITHM_STATE, POLICY_STATE))
         or oldest_file(path) is not None
+        or any(is_component(path / way) for way in _WAYS_TO_MODULES if way)
     )
 
 

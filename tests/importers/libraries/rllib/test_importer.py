@@ -64,12 +64,18 @@ def policies(found: ImportedFile) -> Mapping[str, Any]:
 @pytest.mark.parametrize("place", ["", "learner_group", "learner_group/learner", MODULES])
 def test_policies_are_found_from_every_directory_above_them(place: str) -> None:
     path = GOLDEN / "pair" / place
-    if not place or place == MODULES:  # only what an importer opens is kept of the others
-        assert recognise(path)
+    assert recognise(path)
     assert policy_ids(path) == ("p_left", "p_right")
     found = read(path, Options())
     assert sorted(policies(found)) == ["p_left", "p_right"]
     assert all(": " in name for name in found.report.imported)
+
+
+def test_a_copy_without_the_files_of_the_algorithm_is_recognised_by_its_modules(tmp_path: Path) -> None:
+    root = copied("pair", tmp_path)
+    (root / "rllib_checkpoint.json").unlink()
+    assert recognise(root)
+    assert not recognise(tmp_path)
 
 
 def test_a_policy_s_own_directory_is_that_policy() -> None:
