@@ -26,6 +26,15 @@ from rlpipe.config import conf, directories, schema
 from rlpipe.config.command import Command, read
 from rlpipe.config.findings import LOOK
 from rlpipe.config.hydra_errors import config_error, is_of_the_config
+from rlpipe.config.terminal import (
+    INTERRUPTED,
+    TRACEBACKS,
+    delivered,
+    never_fail_to_print,
+    refused,
+    tell,
+    wants_tracebacks,
+)
 from rlpipe.errors import ConfigError, RlpipeError
 from rlpipe.pipeline.sampled import is_of_sample
 
@@ -34,8 +43,6 @@ if TYPE_CHECKING:
 
 PROGRAM = "rlpipe"
 WRONG_COMMAND = 2
-INTERRUPTED = 130
-TRACEBACKS = "HYDRA_FULL_ERROR"
 _LOG = logging.getLogger(PROGRAM)
 
 
@@ -48,12 +55,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
-    _never_fail_to_print()
+    never_fail_to_print()
     _find_packages_here()
     try:
         command = read(sys.argv[1:] if argv is None else argv)
     except RlpipeError as error:
-        return _tell(error, tracebacks=_tracebacks())
+        return tell(error, tracebacks=wants_tracebacks())
     if command.has("--version"):
         print(f"{PROGRAM} {rlpipe.__version__}")  # noqa: T201
         return 0
@@ -63,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run_hydra(command: Command) -> int:
     schema.register()
     directories.DirectoryGuard.sweep = None
-    jobs = Jobs(tracebacks=_tracebacks())
+    jobs = Jobs(tracebacks=wants_tracebacks())
     main_of = hydra.main(config_path=str(conf.shipped_directory()), config_name=conf.CONFIG_NAME, version_base="1.3")
     with _words([PROGRAM, *command.flags, *_own_options(command), *command.overrides]), _errors_of_hydra():
         if command.only_shows:
@@ -88,7 +95,7 @@ def _show(run: Callable[[], Any], jobs: Jobs) -> int:
     text = io.StringIO()
     with redirect_stdout(text):
         code = _code_of(run, jobs)
-    if not _delivered(lambda: sys.stdout.write(text.getvalue())):
+    if not delivered(lambda: sys.stdout.write(text.getvalue())):
         return 1
     return WRONG_COMMAND if code else 0
 
@@ -104,7 +111,7 @@ def _code_of(run: Callable[[], Any], jobs: Jobs) -> int:
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - whatever Hydra meets
         if is_of_the_config(error):
-            return _tell(config_error(error), tracebacks=jobs.tracebacks)
+            return tell(config_error(error), tracebacks=jobs.tracebacks)
         traceback.print_exc()
         return 1
     return 0
@@ -121,7 +128,7 @@ def _end_of_sweep(stopped: int, jobs: Jobs) -> int:
 
         columns = ("job", "overrides", "verdict", "seconds", "error")
         table = tables.table(*columns, rows=directories.job_rows(results), right=("seconds",))
-        _delivered(lambda: tables.show(Group("", table), sys.stdout))
+        delivered(lambda: tables.show(Group("", table), sys.stdout))
     elif not jobs.codes:
         if not stopped:
             print("error: the sweep holds no job", file=sys.stderr)  # noqa: T201
@@ -171,25 +178,31 @@ def _run_job(config: DictConfig, *, tracebacks: bool) -> int:
     try:
         directories.claim(out_dir)
     except RlpipeError as error:
-        return _tell(error, tracebacks=tracebacks)
+        return tell(error, tracebacks=tracebacks)
     try:
         report = _report(config, out_dir)
-    except (Exception, KeyboardInterrupt, SystemExit) as error:
-        _print_attached(error)
-        code = _tell(error, tracebacks=tracebacks)
-        directories.write_failure(
-            out_dir,
-            task=str(OmegaConf.select(config, "task.name")),
-            exit_code=code,
-            error=directories.error_json(error),
-            done=_done_before(error),
-            sample=is_of_sample(error),
-            seconds=time.monotonic() - started,
-        )
-        if isinstance(error, KeyboardInterrupt):
+    except (Exception, KeyboardInterrupt, SystemExit) as raised:
+        code = _end(refused(raised) if isinstance(raised, OSError) else raised, config, out_dir, started, tracebacks)
+        if isinstance(raised, KeyboardInterrupt):
             raise
         return code
     return report.exit_code if _print(report) else 1
+
+
+def _end(error: BaseException, config: DictConfig, out_dir: Path, started: float, tracebacks: bool) -> int:  # noqa: FBT001
+    """Tell and record how a run ended that came to no report; its exit code."""
+    _print_attached(error)
+    code = tell(error, tracebacks=tracebacks)
+    directories.write_failure(
+        out_dir,
+        task=str(OmegaConf.select(config, "task.name")),
+        exit_code=code,
+        error=directories.error_json(error),
+        done=_done_before(error),
+        sample=is_of_sample(error),
+        seconds=time.monotonic() - started,
+    )
+    return code
 
 
 def _report(config: DictConfig, out_dir: Path) -> Report:
@@ -225,7 +238,7 @@ def _plain(config: DictConfig) -> dict[str, Any]:
 def _print(report: Report) -> bool:
     from rlpipe.pipeline import tables
 
-    return _delivered(lambda: tables.show(report.render(), sys.stdout))
+    return delivered(lambda: tables.show(report.render(), sys.stdout))
 
 
 def _print_attached(error: BaseException) -> None:
@@ -243,44 +256,6 @@ def _done_before(error: BaseException) -> Mapping[str, Any]:
 
     report = attached(error)
     return {} if report is None else plain(report.body())
-
-
-def _delivered(write: Callable[[], object]) -> bool:
-    """Whether stdout took all that it wanted: a reader that stops listening is no failure."""
-    try:
-        write()
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _discard_stdout()
-    except OSError as error:
-        _discard_stdout()
-        print(f"error: the result cannot be printed: {error.strerror}", file=sys.stderr)  # noqa: T201
-        return False
-    return True
-
-
-def _discard_stdout() -> None:
-    """What is still in the buffer must not fail again when the interpreter ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _tell(error: BaseException, *, tracebacks: bool) -> int:
-    """Say on stderr what went wrong: rlpipe's own errors as a block, anything else with its traceback."""
-    if isinstance(error, KeyboardInterrupt):
-        return INTERRUPTED
-    is_known = isinstance(error, RlpipeError)
-    if not is_known or tracebacks:
-        traceback.print_exception(error)
-    if is_known:
-        for note in getattr(error, "__notes__", ()):
-            print(note, file=sys.stderr)  # noqa: T201
-        print(f"error: {error}", file=sys.stderr)  # noqa: T201
-    return error.exit_code if isinstance(error, RlpipeError) else 1
-
-
-def _tracebacks() -> bool:
-    """Whether the user asked for tracebacks, in Hydra's way."""
-    return os.environ.get(TRACEBACKS) == "1"
 
 
 @contextmanager
@@ -301,14 +276,6 @@ def _find_packages_here() -> None:
     here = str(Path.cwd())
     if not sys.flags.safe_path and here not in sys.path and "" not in sys.path:
         sys.path.append(here)
-
-
-def _never_fail_to_print() -> None:
-    """A name that the terminal's encoding lacks is shown escaped."""
-    for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(errors="backslashreplace")
 
 
 @contextmanager

@@ -8,6 +8,7 @@
     |  |- ManifestError (ValueError)                 a manifest that breaks the format
     |  |- IntegrityError (ValueError)                bytes that are not the ones the manifest names
     |  |- FormatVersionError (ValueError)            written by a newer rlpipe
+    |  |- StoreError                                 a store that does not answer, or refuses
     |- StateError
     |  |- UnsupportedStateError (TypeError)          a value that no checkpoint can hold
     |  |- StateMismatchError (ValueError)            .missing .unexpected .mismatched
@@ -35,12 +36,15 @@ so that programs need not read text.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import SequenceMatcher, get_close_matches
 from typing import ClassVar
 
 _SHOWN = 10
 _ALIKE = 0.6
+_UNSHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+"""What steers a terminal, breaks lines, or turns the direction of writing."""
 
 
 class RlpipeError(Exception):
@@ -66,7 +70,12 @@ class RlpipeError(Exception):
     def __str__(self) -> str:
         """The parts that are there, one a line."""
         parts = (("expected", self.expected), ("found", self.found), ("fix", self.fix))
-        return "\n".join([self.subject, *(f"  {name}: {text}" for name, text in parts if text)])
+        return printable("\n".join([self.subject, *(f"  {name}: {text}" for name, text in parts if text)]))
+
+
+def printable(text: str) -> str:
+    """The text with control characters escaped: it may quote a file that means to steer the terminal it is shown on."""
+    return _UNSHOWN.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def listed(findings: Iterable[str]) -> str:
@@ -99,6 +108,12 @@ class CheckpointError(RlpipeError):
     """A checkpoint cannot be read or written."""
 
     usual_fix: ClassVar[str] = "take another copy of the checkpoint, or another path"
+
+
+class StoreError(CheckpointError):
+    """A store does not answer, or refuses: what lies there may be whole all the same."""
+
+    usual_fix: ClassVar[str] = "check the URL, the network, and the credentials that the store's library finds"
 
 
 class CheckpointNotFoundError(CheckpointError, FileNotFoundError):

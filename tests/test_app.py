@@ -382,6 +382,15 @@ def test_a_pipeline_says_what_a_later_step_misses_before_it_begins(tmp_path: Pat
     assert "step 2, evaluate" in run.err
 
 
+def test_what_the_system_refuses_is_told_without_a_traceback(tmp_path: Path) -> None:
+    zipped = ROOT / "tests/golden/sb3/ppo_normalised.zip"
+    run = rlpipe("save", str(zipped), f"source.normalizer={'a' * 300}", cwd=tmp_path)
+    assert run.code == 1
+    assert "Traceback" not in run.err
+    assert "File name too long" in run.err
+    assert run.results[0]["error"]["subject"] == "the system refuses a file"
+
+
 def test_help_lists_the_options_of_ones_own_folder(tmp_path: Path) -> None:
     (tmp_path / "mine" / "module").mkdir(parents=True)
     (tmp_path / "mine" / "module" / "walker.yaml").write_text("class_path: null\n")

@@ -57,7 +57,8 @@ class Actor:
         return {name: torch.from_numpy(array).to(self._place) for name, array in arrays.items()}
 
     def _remembered(self, rows: list[int], starts: np.ndarray) -> dict[str, torch.Tensor]:
-        if not (ports := self._policy.memory):
+        ports = self._policy.memory
+        if not ports and not self._policy.module.takes_sequences():
             return {}
         for port in ports:
             if port.name not in self._memory:

@@ -175,9 +175,8 @@ class Algorithm(Checkpointable):
         self, path: Location, *, component: str | None = None, hyperparameters: Mapping[str, Any] | None = None
     ) -> RestoreReport:
         """Take over the state of a checkpoint; see `Learner.restore_from_path`. Everything is in step at once."""
-        self.parts.check_hyperparameters(hyperparameters)
-        report = super().restore_from_path(path, component=component)
-        return self.parts.with_hyperparameters(report, hyperparameters)
+        put = self.parts.settings_for(component, hyperparameters)
+        return put(super().restore_from_path(path, component=component))
 
     def restore_part(
         self, path: Location, *, policy_ids: Ids = None, keys: Ids = None, on_shape: OnShape = "error"

@@ -76,19 +76,21 @@ def algorithm_at(
 
     Raises:
         CheckpointError: There is no checkpoint, or it is damaged.
-        ConfigError: An empty list.
+        ConfigError: An empty list, or a change of something that the checkpoint does not have.
         SelectionError: An id that is not there, in any of the arguments.
         TieError: A chosen policy shares arrays with something that is not chosen.
     """
     when: When = "none" if device == "meta" else "later"
     manifest = read_manifest(path)
     if CONTAINER not in manifest.children and policy_ids is not None:
+        changes.require_there(())
         tree = steadily(path, lambda directory: read_policies(directory, policy_ids, arrays=when))
         policies = build_policies(tree, device=device, trust=trust)
         return kind(policies, policy_mapping_fn=changes.policy_mapping_fn)
     trusted = (*trust, class_path_of(kind))
     resolve_class(manifest.spec.class_path, kind, trust=trusted, where=str(path))
     ids = chosen_ids(path, policy_ids, changes.policies_to_train)
+    changes.require_there(manifest.children)
     checked = changes.checked(ids, trust)
     wanted = None if policy_ids is None else ids
 

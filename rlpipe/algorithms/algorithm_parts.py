@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
 from rlpipe.algorithms.algorithm_reader import COUNTERS, EVALUATION, LEARNER, MAPPING, RUNNER, RUNNERS
 from rlpipe.algorithms.collected import Samples, counted
+from rlpipe.algorithms.critic_memory import CriticMemory
 from rlpipe.algorithms.env_runner import Episode
 from rlpipe.algorithms.learner import Learner
 from rlpipe.algorithms.policy_mapping import Given, PolicyMapping
 from rlpipe.algorithms.runner_group import RunnerGroup
 from rlpipe.algorithms.training_spec import TrainingSpec
-from rlpipe.algorithms.weights import Transfer, reduced, weights_of
+from rlpipe.algorithms.weights import Transfer, reduced, together, weights_of
 from rlpipe.checkpoint.following import everything_in, follow
 from rlpipe.checkpoint.restorable import Restorable
 from rlpipe.checkpoint.restore import RestoreReport
@@ -51,6 +52,7 @@ class Parts:
         self.policies, self.learner, self.runners, self.evaluation = policies, learner, runners, evaluation
         self.mapping: PolicyMapping | None = None
         self.counters = dict.fromkeys(COUNTERS, 0)
+        self._critics = CriticMemory()
         self._require_same_policies()
         self._follow()
 
@@ -60,7 +62,13 @@ class Parts:
         return [group for group in (self.runners, self.evaluation) if group is not None]
 
     def components(self) -> list[tuple[str, Restorable]]:
-        """Name and object of each; of runners the first."""
+        """Name and object of each; of runners the first.
+
+        Raises:
+            SpecError: The learner trains other policies than there are; somebody changed the container alone.
+            SelectionError: A policy that a runner lacks, or has alone.
+        """
+        self._require_same_policies()
         groups = ((RUNNER, self.runners), (EVALUATION, self.evaluation))
         found: list[tuple[str, Any]] = [(CONTAINER, self.policies), (LEARNER, self.learner)]
         found += [(name, None if group is None else group.first) for name, group in groups]
@@ -96,7 +104,7 @@ class Parts:
             SpecError: There is no runner.
         """
         runners = required(self.runners, "env_runner")
-        found: Samples = runners.sample(n)
+        found = self._critics.completed(runners.sample(n), self.policies)
         for name, count in counted(found).items():
             self.counters[name] += count
         runners.share_statistics(self.policies)
@@ -110,9 +118,13 @@ class Parts:
         Raises:
             SpecError: There is no learner.
         """
-        losses: dict[str, float] = required(self.learner, "learner").update(batches)
+        learner = required(self.learner, "learner")
+        try:
+            losses: dict[str, float] = learner.update(batches)
+        finally:
+            # Some may have made their step before another one failed.
+            self.sync(together(self.policies, batches))
         self.counters["updates"] += 1
-        self.sync(losses)
         return losses
 
     def evaluate(self, n: int, *, policy_id: str | None, max_steps: int | None) -> list[Episode]:
@@ -181,20 +193,32 @@ class Parts:
             self.set_mapping(mapping)
         return policy
 
-    def check_hyperparameters(self, values: Mapping[str, Any] | None) -> None:
-        """Refuse what no optimizer of the learner could be set to; nothing is changed.
+    def settings_for(
+        self, component: str | None, values: Mapping[str, Any] | None
+    ) -> Callable[[RestoreReport], RestoreReport]:
+        """Check other settings of the optimizers for a restore; gives what puts them in and tells it in the report.
+
+        Args:
+            component: Path of what is restored; None for everything.
+            values: Name -> value, or nothing.
 
         Raises:
-            SpecError: There is no learner, or no such setting.
+            SpecError: An optimizer cannot take such settings, or none is restored; nothing is changed.
         """
-        if values:
-            required(self.learner, "learner").check_hyperparameters(values)
-
-    def with_hyperparameters(self, report: RestoreReport, values: Mapping[str, Any] | None) -> RestoreReport:
-        """The report of a restore, with what other settings of the optimizers changed."""
         if not values:
-            return report
-        return replace(report, notes=required(self.learner, "learner").set_hyperparameters(values))
+            return lambda report: report
+        head, _, rest = (component or LEARNER).partition("/")
+        if head != LEARNER:
+            raise SpecError(
+                f"{component} has no optimizer to set",
+                expected=f"a restore of everything, or of {LEARNER} or something in it",
+                found=f"hyperparameters for {component}",
+                fix="leave them away",
+            )
+        learner = required(self.learner, "learner")
+        ids = [rest.partition("/")[0]] if rest else None
+        learner.check_hyperparameters(values, policy_ids=ids)
+        return lambda report: replace(report, notes=learner.set_hyperparameters(values, policy_ids=ids))
 
     def _follow(self) -> None:
         for _, part in self.components():
@@ -214,7 +238,7 @@ class Parts:
                 f"the learner trains other policies under {listed(strange)}",
                 expected="the very policies of the algorithm",
                 found="others of these ids, or none",
-                fix="make the learner of the same policies",
+                fix="make the learner of the same policies; the algorithm itself adds and removes them",
             )
         for group in self.groups:
             for name in group.first.policies.keys() ^ policies.keys():

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from rlpipe.algorithms.algorithm_parts import required
-from rlpipe.algorithms.algorithm_reader import Ids
+from rlpipe.algorithms.algorithm_reader import EVALUATION, LEARNER, RUNNER, Ids
 from rlpipe.algorithms.policy_mapping import Given, PolicyMapping
-from rlpipe.errors import ConfigError
+from rlpipe.errors import ConfigError, listed
 
 if TYPE_CHECKING:
     from rlpipe.algorithms.algorithm import Algorithm
+
+_NEEDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "policies_to_train": (LEARNER,),
+        "hyperparameters": (LEARNER,),
+        "num_env_runners": (RUNNER,),
+        "env": (RUNNER, EVALUATION),
+    }
+)
+"""Change -> the components of which it needs one."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +57,24 @@ class Changes:
         if self.policy_mapping_fn is None:
             return self
         return replace(self, policy_mapping_fn=PolicyMapping.of(self.policy_mapping_fn, ids, trust=trust))
+
+    def require_there(self, components: Collection[str]) -> None:
+        """Refuse changes to what a checkpoint does not have.
+
+        Args:
+            components: Names of those that it has.
+
+        Raises:
+            ConfigError: A change of something that is not there.
+        """
+        for name, needed in _NEEDS.items():
+            if getattr(self, name) is not None and not set(needed) & set(components):
+                raise ConfigError(
+                    name,
+                    expected=f"a checkpoint with {' or '.join(needed)}",
+                    found=f"one with {listed(components)}" if components else "policies alone",
+                    fix=f"leave {name} away",
+                )
 
     def apply(self, algorithm: Algorithm) -> None:
         """Make the changes."""

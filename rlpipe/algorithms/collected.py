@@ -14,19 +14,21 @@ from rlpipe.algorithms.exploration import Choices
 from rlpipe.modules.torch.batch import STARTS, STATE_IN
 from rlpipe.policies.interface import ACTION_MASK, EPISODE_START
 from rlpipe.policies.policy import Policy, evaluating
-from rlpipe.snapshot.spaces import flat_batch, nested_batch
+from rlpipe.snapshot.spaces import Space, flat_batch, nested_batch
 from rlpipe.snapshot.state import Array
 
 Samples: TypeAlias = dict[str, dict[str, Any]]
 """Policy id -> name -> (n, ...), in the order of steps:
 
-obs, next_obs: what the module takes. actions: as the environment takes them. decisions: what the action stages were
-given, noise included. rewards: float32. terminated, truncated: bool. action_mask, next_action_mask: bool, what was
+obs, next_obs: what the module takes. actions: as the environment takes them. These are nested as their spaces are.
+decisions: what the action stages were given, noise included, (n, k); of a Dict or Tuple of actions the blocks of its
+leaves behind each other. rewards: float32. terminated, truncated: bool. action_mask, next_action_mask: bool, what was
 allowed, of policies that take a mask.
 
-Of a module that remembers, everything is (B, T, ...), a row for each environment, as its `forward_train` takes it, with
-state_in: name -> (B, ...), what it remembered before the first step; episode_start: bool, where its memory begins anew;
-loss_mask: bool, False where an environment only began its next episode. A critic's own memory is not among it."""
+Of a module that trains on sequences, everything is (B, T, ...), a row for each environment, with state_in: name ->
+(B, ...), what it remembered before the first step; episode_start: bool, where its memory begins anew; loss_mask: bool,
+False where an environment only began its next episode. A critic's own memory comes from `Algorithm.sample`: runners
+have no critics."""
 
 _OUTCOME = ("rewards", "terminated", "truncated")
 
@@ -52,7 +54,10 @@ class Collected:
     """
 
     def __init__(self, policy: Policy) -> None:
-        self._policy, self._space = policy, policy.spec.module.observation_space
+        seen = policy.spec.module.observation_space
+        self._policy = policy
+        self._spaces: dict[str, Space] = {"obs": seen, "next_obs": seen, "actions": policy.spec.action_space}
+        self._is_sequence = policy.module.takes_sequences()
         self._first_memory: Mapping[str, torch.Tensor] | None = None
         self._parts: list[Mapping[str, Array]] = []
         self._rows: list[Array] = []
@@ -73,7 +78,7 @@ class Collected:
             rows: Which of them.
         """
         part = {**self._flat("obs", choices.prepared), **self._flat("next_obs", self._prepared(after))}
-        part["decisions"], part["actions"] = choices.decision.cpu().numpy(), choices.actions
+        part |= {"decisions": choices.decision.cpu().numpy(), **self._flat("actions", choices.actions)}
         part |= {name: getattr(outcome, name)[rows] for name in _OUTCOME}
         if choices.allowed is not None:
             part[ACTION_MASK] = choices.allowed.cpu().numpy()
@@ -83,7 +88,7 @@ class Collected:
     def _in_sequence(
         self, part: dict[str, Array], choices: Choices, before: Tensors, is_step: Array
     ) -> dict[str, Array]:
-        if not choices.memory:
+        if not self._is_sequence:
             return {name: array[is_step] for name, array in part.items()}
         if self._first_memory is None:
             self._first_memory = choices.memory
@@ -100,12 +105,12 @@ class Collected:
     def arrays(self) -> dict[str, Any]:
         """Everything, see `Samples`."""
         memory = self._first_memory
-        join = np.concatenate if memory is None else partial(np.stack, axis=1)
+        join = partial(np.stack, axis=1) if self._is_sequence else np.concatenate
         joined = {name: join([part[name] for part in self._parts]) for name in self._parts[0]}
         joined["rewards"] = joined["rewards"].astype(np.float32)
-        nested = {name: self._nested(name, joined) for name in ("obs", "next_obs")}
+        nested = {name: self._nested(name, joined) for name in self._spaces}
         rest = {name: joined[name] for name in joined if name.partition(".")[0] not in nested}
-        state = {} if memory is None else {STATE_IN: {name: value.cpu().numpy() for name, value in memory.items()}}
+        state = {STATE_IN: {name: value.cpu().numpy() for name, value in memory.items()}} if memory else {}
         return nested | rest | state
 
     def _prepared(self, tensors: Tensors) -> Any:
@@ -113,10 +118,10 @@ class Collected:
         with evaluating(self._policy.module), torch.inference_mode():
             return graph.prepared(dict(tensors))
 
-    def _flat(self, name: str, prepared: Any) -> dict[str, Array]:
-        flat: Mapping[str, Any] = flat_batch(self._space, prepared, name)
-        return {key: tensor.cpu().numpy() for key, tensor in flat.items()}
+    def _flat(self, name: str, batch: Any) -> dict[str, Array]:
+        flat: Mapping[str, Any] = flat_batch(self._spaces[name], batch, name)
+        return {key: value.cpu().numpy() if isinstance(value, torch.Tensor) else value for key, value in flat.items()}
 
     def _nested(self, name: str, joined: Mapping[str, Array]) -> Any:
         mine = {key: array for key, array in joined.items() if key == name or key.startswith(f"{name}.")}
-        return nested_batch(self._space, mine, name)
+        return nested_batch(self._spaces[name], mine, name)

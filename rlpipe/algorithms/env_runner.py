@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from rlpipe.algorithms.masks import allowed_now
 from rlpipe.errors import ConfigError, EnvironmentMismatchError, closest, listed
 from rlpipe.snapshot.spaces import Finding, Space, compare, flat_batch, flat_items, from_gymnasium, nested_batch
 
@@ -118,14 +119,13 @@ def rollout(env: gymnasium.Env[Any, Any], spaces: EnvSpaces, act: Act, *, seed: 
         seed: What the environment is reset with.
         max_steps: Where to stop an episode that does not end; None: nowhere.
     """
-    observation, _ = env.reset(seed=seed)
+    observation, info = env.reset(seed=seed)
     if begin := getattr(act, "begin", None):
-        # sb3-contrib's name for what is allowed now.
-        begin(getattr(env.unwrapped, "action_masks", None))
+        begin(lambda: allowed_now(env, info))
     total, length = 0.0, 0
     while True:
         action = _single(spaces.action, act(_batch(spaces.observation, observation)))
-        observation, reward, terminated, truncated, _ = env.step(action)
+        observation, reward, terminated, truncated, info = env.step(action)
         total, length = total + float(reward), length + 1
         if terminated or truncated:
             ended: Literal["terminated", "truncated"] = "terminated" if terminated else "truncated"

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rlpipe.algorithms.env_runner import EnvSpaces, make_vector_env, require_fit, spaces_of
+from rlpipe.algorithms.masks import allowed_now, info_of, require_width
 from rlpipe.snapshot.state import Array
 
 
@@ -43,7 +44,7 @@ class Episodes:
     """
 
     def __init__(self, env_id: str, count: int, policies: Mapping[str, EnvSpaces]) -> None:
-        self._count = count
+        self._env_id, self._count = env_id, count
         self._vector: Any = make_vector_env(env_id, count)
         try:
             found = spaces_of(self._vector.envs[0])  # type: ignore[attr-defined]
@@ -54,6 +55,7 @@ class Episodes:
             raise
         self.rng, self.step_count = np.random.default_rng(0), 0
         self._seen: Any = None
+        self._infos: Mapping[str, Any] = {}
         self._ended = np.zeros(count, bool)
         self._begins = np.ones(count, bool)
 
@@ -61,7 +63,7 @@ class Episodes:
         """Begin all episodes, and the generator `rng`, from seeds that follow from these numbers."""
         *env_seeds, own = map(int, np.random.SeedSequence(seeds).generate_state(self._count + 1))
         self.rng = np.random.default_rng(own)
-        self._seen, _ = self._vector.reset(seed=env_seeds)
+        self._seen, self._infos = self._vector.reset(seed=env_seeds)
         self._ended, self._begins = np.zeros(self._count, bool), np.ones(self._count, bool)
 
     def seen(self, rows: list[int]) -> Any:
@@ -79,21 +81,22 @@ class Episodes:
         return self._begins
 
     def allowed(self, rows: list[int], width: int) -> Array:
-        """What some environments allow now, (B, width) bool; all of it where they do not say.
+        """What some environments allow now, (B, width) bool; all of it where they do not say, see `allowed_now`.
 
-        They say it by `action_masks()`, sb3-contrib's name for it.
+        Raises:
+            EnvironmentMismatchError: One says it of another number of choices.
         """
         found = np.ones((len(rows), width), np.bool_)
         for index, row in enumerate(rows):
-            says = getattr(self._vector.envs[row].unwrapped, "action_masks", None)
-            if says is not None:
-                found[index] = np.asarray(says(), np.bool_).reshape(width)
+            allowed = allowed_now(self._vector.envs[row], info_of(self._infos, row))
+            if allowed is not None:
+                found[index] = require_width(allowed, width, self._env_id)
         return found
 
     def step(self, actions: Any) -> Outcome:
         """Step all environments."""
         is_step, self.step_count = self.is_step, self.step_count + 1
-        self._seen, rewards, terminated, truncated, _ = self._vector.step(actions)
+        self._seen, rewards, terminated, truncated, self._infos = self._vector.step(actions)
         self._ended, self._begins = terminated | truncated, ~is_step
         return Outcome(np.asarray(rewards), terminated, truncated, is_step)
 

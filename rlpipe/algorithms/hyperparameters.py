@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, TypeAlias
 
 import torch
@@ -15,6 +16,11 @@ from rlpipe.snapshot.selection import matches, require_matches
 
 Settings: TypeAlias = Mapping[str, Any]
 _PARAMS = "params"
+_BASE = "initial_lr"
+_BOUNDS = ("max_lr", "min_lr")
+"""What a schedule with bounds of its own keeps in a group."""
+_RATES = ("base_lrs", "max_lrs", "_last_lr")
+"""What a schedule keeps of rates for each group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +117,10 @@ class Hyperparameters:
         return value
 
     def change(self, values: Settings) -> tuple[str, ...]:
-        """Put settings into the groups; a schedule starts from a new `lr` with the share that it had reached.
+        """Put settings into the groups.
+
+        A new `lr` is the base from which a schedule counts: it goes on with the share that it had reached, and bounds
+        of its own, as OneCycleLR and CyclicLR have them, keep their proportion to the base.
 
         Returns:
             What changed, in words.
@@ -126,19 +135,27 @@ class Hyperparameters:
             for place in change.places:
                 self._set(place, change.name, change.value)
             if any(value != change.value for value in before):
-                told.append(f"{change.where}{_alike(before)} -> {change.value}")
+                now = _alike([self._groups[place][change.name] for place in change.places])
+                share = "" if now == change.value else f", {now} with its schedule"
+                told.append(f"{change.where}{_alike(before)} -> {change.value}{share}")
         return tuple(told)
 
     def _set(self, place: int, name: str, value: Any) -> None:
         group = self._groups[place]
-        if name != "lr":
+        base = group.get(_BASE)
+        if name != "lr" or base is None:
             group[name] = value
             return
-        group["lr"] = value * (group["lr"] / group["initial_lr"]) if group.get("initial_lr") else value
-        if "initial_lr" in group:
-            group["initial_lr"] = value
+
+        def scaled(rate: float) -> float:
+            return value if rate == base or not base else rate * value / base
+
+        group.update({each: scaled(group[each]) for each in ("lr", _BASE, *_BOUNDS) if each in group})
         for scheduler in _schedulers(self._scheduler):
-            scheduler.base_lrs[place] = value
+            for each in _RATES:
+                if hasattr(scheduler, each):
+                    rates = list(getattr(scheduler, each))
+                    setattr(scheduler, each, [*rates[:place], scaled(rates[place]), *rates[place + 1 :]])
 
 
 def _alike(values: Sequence[Any]) -> Any:
@@ -152,13 +169,13 @@ def _is_like(value: Any, live: Any) -> bool:
         return isinstance(value, bool)
     if isinstance(live, tuple):
         return isinstance(value, tuple) and len(value) == len(live)
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value)
     return is_number or isinstance(value, torch.Tensor)
 
 
 def _schedulers(scheduler: Any) -> Iterator[Any]:
-    """A scheduler and those inside it that start from learning rates."""
-    if hasattr(scheduler, "base_lrs"):
+    """A scheduler and those inside it."""
+    if scheduler is not None:
         yield scheduler
     for inner in getattr(scheduler, "_schedulers", ()):
         yield from _schedulers(inner)

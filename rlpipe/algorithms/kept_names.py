@@ -1,7 +1,8 @@
-"""What an optimizer keeps for each parameter, found by a step of another one of its kind."""
+"""What an optimizer takes, and what it keeps for each parameter, found by another one of its kind."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import replace
@@ -37,3 +38,24 @@ def kept_names(
         return frozenset()
     finally:
         set_random_states(before)
+
+
+def require_accepted(
+    training: TrainingSpec, optimizer: torch.optim.Optimizer, values: Mapping[str, Any], *, trust: tuple[str, ...]
+) -> None:
+    """Let the class of an optimizer look at settings that take the place of those that it was built with.
+
+    Args:
+        training: How it was built.
+        optimizer: It.
+        values: Name -> value.
+        trust: See `TrainingSpec.build_optimizer`.
+
+    Raises:
+        SpecError: It refuses them.
+    """
+    taken = inspect.signature(type(optimizer).__init__).parameters
+    kwargs = {**training.optimizer_kwargs, **{name: value for name, value in values.items() if name in taken}}
+    like = optimizer.param_groups[0]["params"][0]
+    other = replace(training, groups={}, optimizer_kwargs=kwargs)
+    other.build_optimizer({"none": torch.nn.Parameter(torch.zeros_like(like))}, trust=trust)

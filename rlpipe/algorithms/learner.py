@@ -147,24 +147,28 @@ class Learner(Checkpointable):
         self.update_count += 1
         return losses
 
-    def set_hyperparameters(self, values: Mapping[str, Any]) -> tuple[str, ...]:
-        """Put settings such as `lr` into the optimizers of all policies that are trained; says what changed.
+    def set_hyperparameters(
+        self, values: Mapping[str, Any], *, policy_ids: Collection[str] | None = None
+    ) -> tuple[str, ...]:
+        """Put settings such as `lr` into the optimizers of policies; says what changed.
 
         Args:
             values: Name -> value, or glob over parameter keys -> settings of the groups of these parameters.
+            policy_ids: Of which policies; None for all that are trained.
 
         Raises:
-            SelectionError: A glob that matches no parameter; nothing was changed.
-            SpecError: An optimizer has no such setting; nothing was changed.
+            SelectionError: A policy that is not there, or a glob that matches no parameter; nothing was changed.
+            SpecError: An optimizer has no such setting, or refuses the value; nothing was changed.
         """
-        self.check_hyperparameters(values)
-        changed = {name: self._parts[name].set_hyperparameters(values) for name in self._to_train}
+        ids = self._to_train if policy_ids is None else policy_ids
+        self.check_hyperparameters(values, policy_ids=ids)
+        changed = {name: self._parts[name].set_hyperparameters(values) for name in ids}
         return tuple(f"{name}: {text}" for name, texts in changed.items() for text in texts)
 
-    def check_hyperparameters(self, values: Mapping[str, Any]) -> None:
+    def check_hyperparameters(self, values: Mapping[str, Any], *, policy_ids: Collection[str] | None = None) -> None:
         """Refuse what `set_hyperparameters` would; nothing is changed."""
-        for name in self._to_train:
-            self._parts[name].hyperparameters.planned(values)
+        for name in self._to_train if policy_ids is None else policy_ids:
+            self[name].check_hyperparameters(values)
 
     def restore_from_path(
         self,
@@ -178,11 +182,18 @@ class Learner(Checkpointable):
         Args:
             path: See `Checkpointable.restore_from_path`.
             component: See `Checkpointable.restore_from_path`.
-            hyperparameters: Settings that take the place of the saved ones; the report says what they changed.
+            hyperparameters: Settings that take the place of the saved ones, in what is restored; the report says what
+                they changed.
+
+        Raises:
+            SpecError: Also where an optimizer could not take such settings; nothing was changed.
         """
-        self.check_hyperparameters(hyperparameters or {})
+        ids = [component.partition("/")[0]] if component else None
+        self.check_hyperparameters(hyperparameters or {}, policy_ids=ids)
         report = super().restore_from_path(path, component=component)
-        return replace(report, notes=self.set_hyperparameters(hyperparameters)) if hyperparameters else report
+        if not hyperparameters:
+            return report
+        return replace(report, notes=self.set_hyperparameters(hyperparameters, policy_ids=ids))
 
     def get_checkpointable_components(self) -> list[tuple[str, Restorable]]:
         """What trains each policy."""

@@ -51,6 +51,16 @@ class OwnCopy(Restorable):
         """See `Restorable`."""
         self.component.set_own_state(state)
 
+    def get_own_memory(self) -> Mapping[str, Array]:
+        """That of the component."""
+        memory: Mapping[str, Array] = self.component.get_own_memory()
+        return memory
+
+    def stands_for(self) -> Restorable:
+        """The component."""
+        component: Restorable = self.component
+        return component
+
     def own_tensor(self, key: str) -> Any:
         """See `HoldsTensors`."""
         return self.component.own_tensor(key)

@@ -9,7 +9,7 @@ from rlpipe.algorithms.algorithm_reader import LEARNER, Ids, chosen_ids, read_al
 from rlpipe.algorithms.learner_snapshot import Changed, in_step
 from rlpipe.checkpoint.place import Location
 from rlpipe.checkpoint.restorable import Restorable
-from rlpipe.checkpoint.restore import RestoreReport, restore_into, snapshot_of
+from rlpipe.checkpoint.restore import RestoreReport, glance_of, restore_into
 from rlpipe.checkpoint.steady import steadily
 from rlpipe.policies.policy_tree import CONTAINER
 from rlpipe.snapshot.merge import merge
@@ -46,7 +46,7 @@ def restore_part(
         SpecError: A policy is something else here, in more than sizes.
         StateMismatchError: Entries that this algorithm lacks, or of another dtype or shape.
     """
-    live = snapshot_of(algorithm)
+    live = glance_of(algorithm)
     ids = chosen_ids(path, policy_ids, None)
     saved = steadily(Path(path), lambda directory: read_algorithm(directory, ids, arrays="verify"))
     wanted = Selection(keys=None if keys is None else tuple(keys), ties="untie")

@@ -9,8 +9,8 @@ from typing import Any, Self
 import torch
 from torch import nn
 
-from rlpipe.algorithms.hyperparameters import Hyperparameters
-from rlpipe.algorithms.kept_names import kept_names
+from rlpipe.algorithms.hyperparameters import Change, Hyperparameters
+from rlpipe.algorithms.kept_names import kept_names, require_accepted
 from rlpipe.algorithms.kept_values import given_back, kept
 from rlpipe.algorithms.optimizer_state import (
     check_optimizer_state,
@@ -135,8 +135,39 @@ class PolicyLearner(Checkpointable):
         return self.hyperparameters.in_force()
 
     def set_hyperparameters(self, values: Mapping[str, Any]) -> tuple[str, ...]:
-        """Put settings into the groups of the optimizer; says what changed. See `Hyperparameters`."""
+        """Put settings into the groups of the optimizer; says what changed. See `Hyperparameters`.
+
+        Raises:
+            SpecError: See `check_hyperparameters`; nothing was changed.
+        """
+        self.check_hyperparameters(values)
         return self.hyperparameters.change(values)
+
+    def check_hyperparameters(self, values: Mapping[str, Any]) -> None:
+        """Refuse settings that the optimizer could not go on with; nothing is changed.
+
+        Raises:
+            SelectionError: A glob that matches no parameter.
+            SpecError: It has no such setting, refuses the value, or would need what was not kept so far.
+        """
+        self._keep_up()
+        for change in self.hyperparameters.planned(values):
+            require_accepted(self.training, self.optimizer, {change.name: change.value}, trust=self.trust)
+            if change.name != "lr":
+                self._require_moments(change)
+
+    def _require_moments(self, change: Change) -> None:
+        for group in (self.optimizer.param_groups[place] for place in change.places):
+            settings = {**{name: value for name, value in group.items() if name != "params"}, change.name: change.value}
+            for parameter in group["params"]:
+                own = self.optimizer.state.get(parameter, {})
+                if lacking := own and self._kept_names(settings, parameter) - own.keys():
+                    raise SpecError(
+                        f"{type(self.optimizer).__qualname__} cannot go on with {change.name}={change.value}",
+                        expected=f"{', '.join(sorted(lacking))} of each parameter",
+                        found="nothing: they were not kept so far",
+                        fix=f"leave {change.name} as it was, or begin with a new learner",
+                    )
 
     def get_checkpointable_components(self) -> list[tuple[str, Restorable]]:
         """The policy, with a copy of its own on disk."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +15,10 @@ from rlpipe.algorithms.episodes import Episodes, Outcome
 from rlpipe.algorithms.exploration import Choices
 from rlpipe.algorithms.running_statistics import seen_by_normalisation
 from rlpipe.modules.multi_rl_module import MultiRLModule
+from rlpipe.policies.interface import ACTION
 from rlpipe.policies.policy import Policy
+from rlpipe.snapshot.spaces import flat_batch, nested_batch
+from rlpipe.snapshot.state import Array
 
 
 class Stepping:
@@ -55,15 +59,22 @@ class Stepping:
         episodes = self._episodes
         given = {name: self._actor(name).given(episodes, mine) for name, mine in rows.items()}
         chosen = {name: self._choose(name, mine, given[name], collected[name]) for name, mine in rows.items()}
-        first = next(iter(chosen.values())).actions
-        actions = np.zeros((self._count, *first.shape[1:]), first.dtype)
-        for name, mine in rows.items():
-            actions[mine] = chosen[name].actions
-        outcome = episodes.step(actions)
+        outcome = episodes.step(self._together({name: chosen[name].actions for name in rows}, rows))
         for name, mine in rows.items():
             after = self._actor(name).given_next(episodes, mine, chosen[name])
             collected[name].add(chosen[name], given[name], after, outcome, mine)
         return outcome
+
+    def _together(self, actions: Mapping[str, Any], rows: Mapping[str, list[int]]) -> Any:
+        """One batch of the actions of all policies, each row where its environment is."""
+        space = self._policies[next(iter(rows))].spec.action_space
+        flat = {name: flat_batch(space, actions[name], ACTION) for name in rows}
+        joined: dict[str, Array] = {}
+        for leaf, first in flat[next(iter(rows))].items():
+            joined[leaf] = np.zeros((self._count, *first.shape[1:]), first.dtype)
+            for name, mine in rows.items():
+                joined[leaf][mine] = flat[name][leaf]
+        return nested_batch(space, joined, ACTION)
 
     def _choose(self, name: str, rows: list[int], given: dict[str, torch.Tensor], collected: Collected) -> Choices:
         collected.saw(seen_by_normalisation(self._policies[name], given), self._episodes.is_step[rows])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlpipe.checkpoint.following import quietly
-from rlpipe.checkpoint.restore import snapshot_of
+from rlpipe.checkpoint.restore import glance_of
 from rlpipe.modules.multi_rl_module import MultiRLModule
 from rlpipe.modules.torch.probing import place_of
 from rlpipe.modules.torch.trial import trial
@@ -44,8 +44,7 @@ class Transfer:
 def reduced(policy: Policy) -> tuple[State, Transfer]:
     """A copy of what of a policy acts, and how much that is."""
     # What the module says of itself is proven when it is saved; between two steps there is no time for it.
-    with trial(place_of(policy.module)):
-        live = snapshot_of(policy)
+    live = glance_of(policy)
     acting = select(live, _INFERENCE)
     return copied(acting.state), Transfer(_bytes(live), _bytes(acting))
 
@@ -77,6 +76,19 @@ def _bytes(snapshot: Snapshot) -> int:
     return sum({id(array): array.nbytes for array in arrays(snapshot.state).values()}.values())
 
 
+def together(policies: MultiRLModule, ids: Collection[str]) -> list[str]:
+    """Those of the ids that there are, and of policies that share a tensor with one of them."""
+    tensors = {name: _places(policy) for name, policy in policies.items()}
+    changed = set().union(*(tensors[name] for name in ids if name in tensors))
+    return [name for name in policies if name in ids or not changed.isdisjoint(tensors[name])]
+
+
+def _places(policy: Policy) -> set[int]:
+    module = policy.module
+    found = {tensor.untyped_storage().data_ptr() for tensor in (*module.parameters(), *module.buffers())}
+    return found - {0}
+
+
 def slim_copy(policy: Policy, *, trust: tuple[str, ...] = ()) -> Policy:
     """Another policy that has of this one what acts, on the same device; no random number is drawn for it."""
     place = place_of(policy.module)
@@ -95,7 +107,7 @@ def set_acting(policy: Policy, weights: Mapping[str, Any]) -> None:
     Raises:
         StateMismatchError: They are of another policy; nothing was changed.
     """
-    with trial(place_of(policy.module)), quietly():
+    with quietly():
         policy.set_state(completed(policy, weights))
 
 

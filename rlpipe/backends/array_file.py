@@ -13,7 +13,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
-from itertools import chain
 from threading import Lock, Thread
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -21,7 +20,8 @@ import numpy as np
 import xxhash
 
 from rlpipe.backends.layout import Buffer, Layout
-from rlpipe.snapshot.identity import digest_of
+from rlpipe.snapshot.dtypes import logical_name, storage_dtype
+from rlpipe.snapshot.identity import digest_of, stored
 from rlpipe.snapshot.state import Array
 
 Durability: TypeAlias = Literal["fsync", "none"]
@@ -33,6 +33,8 @@ SMALL = 2**20
 
 PIECE = 2**19
 """Bytes hashed and moved at once: they stay in a core's cache from one to the other."""
+
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
 _GATHERED = 2**16
 """In a large file, arrays with fewer bytes are written together with what stands around them."""
@@ -47,22 +49,21 @@ def write_arrays(path: str, layout: Layout, raws: Mapping[str, Array], *, durabi
     Args:
         path: Where it goes; there must be nothing yet. Its mode follows the umask.
         layout: What it is.
-        raws: Key -> array in the form of `rlpipe.snapshot.identity.stored`, for each key of the layout.
+        raws: Key -> array in the form of `raw_of`, for each key of the layout, in any order.
         durability: "fsync": its bytes are on the disk when this returns. "none": the system writes them when it likes.
 
     Returns:
-        Key -> xxh3-128 of the array's bytes in hex.
+        Key -> xxh3-128 of the array's bytes in hex, in the order of the arrays.
 
     Raises:
         OSError: The system cannot write it.
     """
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+    if layout.size <= SMALL:
+        write_file(path, b"".join(_interleaved(layout, raws)), durability=durability)
+        return dict(zip(raws, map(digest_of, raws.values()), strict=True))
+    descriptor = os.open(path, _NEW_FILE, 0o666)
     try:
-        if layout.size <= SMALL:
-            write_all(descriptor, b"".join(_interleaved(layout, raws)))
-            digests = {key: digest_of(raw) for key, raw in raws.items()}
-        else:
-            digests = _write_large(descriptor, layout, raws, durability)
+        digests = _write_large(descriptor, layout, raws, durability)
         if durability == "fsync":
             os.fsync(descriptor)
     finally:
@@ -70,17 +71,49 @@ def write_arrays(path: str, layout: Layout, raws: Mapping[str, Array], *, durabi
     return digests
 
 
+def write_file(path: str | os.PathLike[str], data: Buffer, *, durability: Durability) -> None:
+    """Write a new file at once.
+
+    Args:
+        path: Where it goes; there must be nothing yet. Its mode follows the umask.
+        data: Its bytes.
+        durability: As of `write_arrays`.
+
+    Raises:
+        OSError: The system cannot write it.
+    """
+    descriptor = os.open(path, _NEW_FILE, 0o666)
+    try:
+        write_all(descriptor, data)
+        if durability == "fsync":
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def raw_of(array: Array) -> Array:
+    """The array as its bytes are stored; a large one that lies in another order is put in order piece by piece, later.
+
+    A copy of a whole state that is transposed, as some layers keep theirs, would be as large as the state.
+    """
+    if array.flags.c_contiguous or array.nbytes <= SMALL:
+        return stored(array)
+    raw = storage_dtype(logical_name(array.dtype))
+    return array if raw == array.dtype else array.view(raw) if raw.kind != array.dtype.kind else stored(array)
+
+
 def digests_of(raws: Mapping[str, Array]) -> dict[str, str]:
-    """Key -> xxh3-128 of the array's bytes in hex."""
+    """Key -> xxh3-128 of the array's bytes in hex, of arrays in the form of `raw_of`."""
     if sum(raw.nbytes for raw in raws.values()) <= SMALL:
-        return {key: digest_of(raw) for key, raw in raws.items()}
-    return dict(zip(raws, in_parallel(digest_of, raws.values()), strict=True))
+        return dict(zip(raws, map(digest_of, raws.values()), strict=True))
+    return dict(zip(raws, in_parallel(_digest, raws.values()), strict=True))
 
 
-def in_parallel(function: Callable[[Job], Result], jobs: Iterable[Job]) -> list[Result]:
-    """The results of a function that lets other threads run while it reads, writes and hashes, by two threads.
+def in_parallel(function: Callable[[Job], Result], jobs: Iterable[Job], *, threads: int = 2) -> list[Result]:
+    """The results of a function that lets other threads run while it reads, writes and hashes.
 
-    More do not pay: two fill the memory's bandwidth, and the system writes a file for one thread at a time.
+    More than two do not pay here: they fill the memory's bandwidth, and the system writes a file for one thread at a
+    time. For a store that answers slowly they do.
 
     Raises:
         Exception: Whatever the function raises first.
@@ -100,13 +133,15 @@ def in_parallel(function: Callable[[Job], Result], jobs: Iterable[Job]) -> list[
             except BaseException as error:  # noqa: BLE001  raised again by the caller's thread
                 errors.append(error)
 
-    helper = Thread(target=work, name="rlpipe-array-file")
-    # Executors, and newer Pythons, start no thread for a save at the end of a process.
-    with suppress(RuntimeError):
-        helper.start()
+    helpers = [Thread(target=work, name="rlpipe-array-file") for _ in range(threads - 1)]
+    for each in helpers:
+        # Executors, and newer Pythons, start no thread for a save at the end of a process.
+        with suppress(RuntimeError):
+            each.start()
     work()
-    if helper.ident is not None:
-        helper.join()
+    for each in helpers:
+        if each.ident is not None:
+            each.join()
     if errors:
         raise errors[0]
     return [results[index] for index in sorted(results)]
@@ -114,9 +149,42 @@ def in_parallel(function: Callable[[Job], Result], jobs: Iterable[Job]) -> list[
 
 def write_all(descriptor: int, buffer: Buffer) -> None:
     """Write a buffer at the descriptor's position, in as many calls as the system wants."""
-    rest = memoryview(buffer)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
+    done = os.write(descriptor, buffer)
+    while done < len(buffer):
+        done += os.write(descriptor, buffer[done:])
+
+
+def _digest(raw: Array) -> str:
+    if raw.flags.c_contiguous:
+        return digest_of(raw)
+    digest = xxhash.xxh3_128()
+    for piece in _pieces(raw):
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+def _pieces(raw: Array | memoryview) -> Iterator[memoryview]:
+    """The bytes of an array in C order, about as many at once as stay in the cache."""
+    if not isinstance(raw, memoryview):
+        if not raw.flags.c_contiguous:
+            yield from map(bytes_of, _put_in_order(raw))
+            return
+        raw = bytes_of(raw)
+    for start in range(0, len(raw), PIECE):
+        yield raw[start : start + PIECE]
+
+
+def _put_in_order(raw: Array) -> Iterator[Array]:
+    """Parts of an array, each copied to C order, as they follow each other there."""
+    if raw.nbytes <= PIECE:
+        yield np.ascontiguousarray(raw)
+    elif (nbytes := raw.nbytes // len(raw)) > PIECE:
+        for row in raw:
+            yield from _put_in_order(row)
+    else:
+        rows = PIECE // nbytes
+        for start in range(0, len(raw), rows):
+            yield np.ascontiguousarray(raw[start : start + rows])
 
 
 def bytes_of(raw: Array) -> memoryview:
@@ -124,22 +192,26 @@ def bytes_of(raw: Array) -> memoryview:
     return raw.reshape(-1).view(np.uint8).data if raw.size else memoryview(b"")
 
 
-def _interleaved(layout: Layout, raws: Mapping[str, Array]) -> Iterator[Any]:
-    return chain(layout.frame[:1], *zip([raws[key] for key in layout.order], layout.frame[1:], strict=True))
+def _interleaved(layout: Layout, raws: Mapping[str, Array]) -> list[Any]:
+    """The whole file in parts, by two assignments: a small file takes no longer than a step of Python for each part."""
+    parts: list[Any] = [b""] * (len(layout.frame) + len(layout.order))
+    parts[::2] = layout.frame
+    parts[1::2] = [raws[key] for key in layout.order]
+    return parts
 
 
 def _write_large(descriptor: int, layout: Layout, raws: Mapping[str, Array], durability: Durability) -> dict[str, str]:
-    def write(job: tuple[str, int, memoryview]) -> tuple[str, str]:
-        key, position, buffer = job
-        return key, _write_hashed(descriptor, position, buffer, durability)
+    def write(job: tuple[str, int, Array | memoryview]) -> tuple[str, str]:
+        key, position, raw = job
+        return key, _write_hashed(descriptor, position, raw, durability)
 
     parts = _parts(layout, raws)
     large = dict(in_parallel(write, parts) if hasattr(os, "pwrite") else map(write, parts))
     return {key: large.get(key) or digest_of(raw) for key, raw in raws.items()}
 
 
-def _parts(layout: Layout, raws: Mapping[str, Array]) -> Iterator[tuple[str, int, memoryview]]:
-    """Key, position and bytes of each large array; what lies between two of them, in parts, under no key."""
+def _parts(layout: Layout, raws: Mapping[str, Array]) -> Iterator[tuple[str, int, Array | memoryview]]:
+    """Key, position and numbers of each large array; what lies between two of them, in parts, under no key."""
     gathered, position = bytearray(layout.frame[0]), 0
     for key, after in zip(layout.order, layout.frame[1:], strict=True):
         is_large = raws[key].nbytes > _GATHERED
@@ -147,7 +219,7 @@ def _parts(layout: Layout, raws: Mapping[str, Array]) -> Iterator[tuple[str, int
             yield "", position, memoryview(gathered)
             gathered, position = bytearray(), layout.offsets[key]
         if is_large:
-            yield key, position, bytes_of(raws[key])
+            yield key, position, raws[key]
             position += raws[key].nbytes
         else:
             gathered += bytes_of(raws[key])
@@ -155,15 +227,14 @@ def _parts(layout: Layout, raws: Mapping[str, Array]) -> Iterator[tuple[str, int
     yield "", position, memoryview(gathered)
 
 
-def _write_hashed(descriptor: int, position: int, buffer: memoryview, durability: Durability) -> str:
-    digest = xxhash.xxh3_128()
-    for start in range(0, len(buffer), PIECE):
-        piece = buffer[start : start + PIECE]
+def _write_hashed(descriptor: int, position: int, raw: Array | memoryview, durability: Durability) -> str:
+    digest, done = xxhash.xxh3_128(), 0
+    for piece in _pieces(raw):
         digest.update(piece)
-        _write_at(descriptor, piece, position + start)
-        end = start + len(piece)
-        if durability == "fsync" and end % _WRITE_BACK == 0:
-            _start_write_back(descriptor, position + end - _WRITE_BACK, _WRITE_BACK)
+        _write_at(descriptor, piece, position + done)
+        blocks, done = done // _WRITE_BACK, done + len(piece)
+        if durability == "fsync" and done // _WRITE_BACK > blocks:
+            _start_write_back(descriptor, position + blocks * _WRITE_BACK, _WRITE_BACK)
     return digest.hexdigest()
 
 

@@ -48,6 +48,7 @@ def ids() -> tuple[str, ...]:
     return tuple(sorted(name for name in names if name not in _SHARED))
 
 
+@cache
 def resolve(backend_id: str) -> Backend:
     """The backend of an id, imported only now.
 

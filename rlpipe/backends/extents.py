@@ -184,11 +184,7 @@ def read_all_arrays(directory: str, file: ArrayFile, digests: Mapping[str, str])
 
 
 def read_into(
-    directory: str,
-    file: ArrayFile,
-    extents: Sequence[Extent],
-    digests: Mapping[str, str],
-    targets: Mapping[str, Array],
+    ranges: Ranges, file: ArrayFile, extents: Sequence[Extent], digests: Mapping[str, str], targets: Mapping[str, Array]
 ) -> None:
     """Read arrays straight into memory that is there, checking them on the way.
 
@@ -196,7 +192,7 @@ def read_into(
     that.
 
     Args:
-        directory: The component's directory.
+        ranges: The file, open (see `open_file`).
         file: What its manifest says of the file.
         extents: The arrays to read.
         digests: Key of each -> xxh3-128 of its bytes in hex.
@@ -206,24 +202,34 @@ def read_into(
         IntegrityError: As `read_arrays`.
     """
     memory = {each.key: bytes_of(targets[each.key].view(storage_dtype(each.dtype))) for each in extents}
-    path = f"{directory}/{file.name}"
-    with open_ranges(path, file.size) as ranges:
-        found = _each(lambda each: ranges.read_hashed(memory[each.key], each.offset), extents, extents)
-        frame = _frame(ranges, file) if len(extents) == len(file.extents) else file.frame
-    _require_whole(path, file, _wrong(_keys(extents), found, digests), frame)
+    found = _each(lambda each: ranges.read_hashed(memory[each.key], each.offset), extents, extents)
+    _require_hashes(ranges, file, extents, found, digests)
 
 
-def check_arrays(directory: str, file: ArrayFile, extents: Sequence[Extent], digests: Mapping[str, str]) -> None:
-    """Read arrays in little memory, only to check them.
+def check_arrays(ranges: Ranges, file: ArrayFile, extents: Sequence[Extent], digests: Mapping[str, str]) -> None:
+    """Read arrays of an open file in little memory, only to check them.
 
     Raises:
         IntegrityError: As `read_arrays`.
     """
-    path = f"{directory}/{file.name}"
-    with open_ranges(path, file.size) as ranges:
-        found = _each(lambda each: ranges.digest(each.offset, each.length), extents, extents)
-        frame = _frame(ranges, file) if len(extents) == len(file.extents) else file.frame
-    _require_whole(path, file, _wrong(_keys(extents), found, digests), frame)
+    found = _each(lambda each: ranges.digest(each.offset, each.length), extents, extents)
+    _require_hashes(ranges, file, extents, found, digests)
+
+
+def _require_hashes(
+    ranges: Ranges, file: ArrayFile, extents: Sequence[Extent], found: Sequence[str], digests: Mapping[str, str]
+) -> None:
+    frame = _frame(ranges, file) if len(extents) == len(file.extents) else file.frame
+    _require_whole(ranges.path, file, _wrong(_keys(extents), found, digests), frame)
+
+
+def open_file(directory: str, file: ArrayFile) -> Ranges:
+    """An array file, open while its block runs: what takes its place, or removes it, changes nothing for the block.
+
+    Raises:
+        IntegrityError: It is missing, of another size, no regular file, or a Git LFS pointer.
+    """
+    return open_ranges(f"{directory}/{file.name}", file.size)
 
 
 def damaged_parts(directory: str, file: ArrayFile, digests: Mapping[str, str]) -> list[tuple[str, str]]:

@@ -48,6 +48,16 @@ class Ranges:
         if isinstance(error, OSError):
             raise damage(self.path, f"it cannot be read: {error.strerror}", expected="a readable file") from error
 
+    def again(self) -> Ranges:
+        """The same file, open once more, whatever has its name by now.
+
+        Raises:
+            OSError: The system has no room for one more open file.
+        """
+        found = object.__new__(Ranges)
+        found.path, found._descriptor = self.path, os.dup(self._descriptor)
+        return found
+
     def want_all(self) -> None:
         """Prepare for reading all of it: nothing to do, as the system reads ahead."""
 

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedReader
 from typing import Any
 
+from rlpipe.backends.array_file import Job, Result, in_parallel
 from rlpipe.backends.stores import create_unguarded, opened, told
 from rlpipe.errors import ConfigError
 
 LOCAL_SCHEMES = ("file", "local")
 """Schemes of places that the system itself reaches."""
+
+_AT_A_TIME = 16
+"""Requests on their way at once: a store answers slowly, and many at once."""
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+://")
 """One letter is a drive of Windows."""
@@ -125,6 +129,15 @@ class Url(os.PathLike[str]):
         """
         return (self / name for name, kind in self._kinds().items() if kind == "directory")
 
+    def sizes_below(self) -> dict[str, int]:
+        """Path from here -> bytes, of all files below it, sorted; empty if there is nothing."""
+        with told(self.text):
+            files, path = opened(self.text)
+            files.invalidate_cache()
+            inside = f"{path.strip('/')}/"
+            found = {str(name).strip("/"): int(each["size"]) for name, each in files.find(path, detail=True).items()}
+        return {name.removeprefix(inside): found[name] for name in sorted(found) if name.startswith(inside)}
+
     def size(self) -> int:
         """Bytes of the file.
 
@@ -170,7 +183,7 @@ class Url(os.PathLike[str]):
         with told(self.text):
             files, path = opened(self.text)
             paths = [f"{path.rstrip('/')}/{name}" for name in names]
-            found = files.cat_ranges(paths, [0] * len(paths), [limit + 1] * len(paths), on_error="return")
+            found = _ranges(files, paths, limit + 1)
         read = zip(names, found, strict=True)
         return {name: data for name, data in read if isinstance(data, bytes) and len(data) <= limit}
 
@@ -256,3 +269,26 @@ class Url(os.PathLike[str]):
             files.invalidate_cache()
             found: dict[str, Any] = files.info(path)
             return found
+
+
+def in_store(function: Callable[[Job], Result], jobs: Sequence[Job]) -> list[Result]:
+    """The results of a function that waits for a store, several at a time.
+
+    Raises:
+        Exception: Whatever the function raises first.
+    """
+    return in_parallel(function, jobs, threads=min(_AT_A_TIME, len(jobs)))
+
+
+def _ranges(files: Any, paths: Sequence[str], end: int) -> list[Any]:
+    """The first bytes of files, or why there are none; most stores' libraries ask for them one by one."""
+    if files.async_impl:
+        return list(files.cat_ranges(paths, [0] * len(paths), [end] * len(paths), on_error="return"))
+
+    def read(path: str) -> Any:
+        try:
+            return files.cat_file(path, start=0, end=end)
+        except Exception as error:  # noqa: BLE001  each store has errors of its own
+            return error
+
+    return in_store(read, paths)

@@ -34,6 +34,10 @@ class RemoteRanges(Ranges):
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         return
 
+    def again(self) -> Ranges:
+        """Itself: a store is asked anew each time."""
+        return self
+
     def want_all(self) -> None:
         """Fetch the whole file, unless that takes too much memory."""
         if self._size <= _AT_ONCE and not self._whole:

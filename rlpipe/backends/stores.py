@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rlpipe.errors import CheckpointError, ConfigError, MissingDependencyError
+from rlpipe.errors import CheckpointError, ConfigError, MissingDependencyError, StoreError
 
 _OF_EXTRA = frozenset({"fsspec", "s3fs"})
 """Packages that rlpipe's extra `remote` brings."""
@@ -71,7 +71,7 @@ def told(text: str) -> Iterator[None]:
     Raises:
         FileNotFoundError: There is nothing.
         FileExistsError: There is something already.
-        CheckpointError: The store cannot be reached, or refuses.
+        StoreError: The store cannot be reached, or refuses.
     """
     try:
         yield
@@ -81,11 +81,10 @@ def told(text: str) -> Iterator[None]:
     except (CheckpointError, ConfigError, MissingDependencyError, MemoryError):
         raise
     except Exception as error:  # noqa: BLE001  each store has errors of its own, which may quote what they were given
-        raise CheckpointError(
+        raise StoreError(
             f"{text} cannot be reached",
             expected="a store that answers, and that allows this",
             found=_in_words(error),
-            fix="check the URL, the network, and the credentials that the store's library finds",
         ) from None
 
 

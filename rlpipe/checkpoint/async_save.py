@@ -13,14 +13,18 @@ import atexit
 import logging
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from functools import cache
 from types import TracebackType
 from typing import Any, Self
+from weakref import WeakSet
 
 import numpy as np
 
+from rlpipe.checkpoint.attachments import files_of
 from rlpipe.checkpoint.choose import made_at
 from rlpipe.checkpoint.fit import require_read
 from rlpipe.checkpoint.place import Place
@@ -36,45 +40,68 @@ logger = logging.getLogger(__name__)
 class AsyncSaver:
     """Writes the checkpoints of a series in a thread.
 
-    Use it as a context manager, in one thread:
+    Use it as a context manager; of several threads that save, each waits for its turn:
 
         with AsyncSaver(Series(folder="runs/a", retention=Retention(keep_last=3))) as saver:
             for step in range(...):
                 ...
                 saver.save(algorithm, step=step, score=mean_return)
 
-    A pending save is finished when the process exits in an orderly way, also by an exception and without `close`. A
-    process that is killed leaves the checkpoint before it, whole.
+    A pending save is finished when the process exits in an orderly way, also by an exception and without `close`. An
+    exit handler (`atexit`) may save to a directory, but not to a store, whose library has ended by then. A process that
+    is killed leaves the checkpoint before it, whole.
     """
 
     def __init__(self, series: Series) -> None:
         self.series = series
         self._memory = CopyMemory()
         self._pending: _Pending | None = None
+        self._turns, self._process = threading.RLock(), os.getpid()
 
-    def save(self, source: Snapshot | Restorable, *, step: int, score: float | None = None) -> Place:
+    def save(
+        self,
+        source: Snapshot | Restorable,
+        *,
+        step: int,
+        score: float | None = None,
+        attachments: Mapping[str, str | os.PathLike[str]] | None = None,
+    ) -> Place:
         """Copy a state and write it later; what is live may change as soon as this returns.
 
         Args:
             source: A live object, or a snapshot.
             step: The step of training, from 0.
             score: How good it is, for `best`; None if nobody knows.
+            attachments: Component path -> a folder whose files travel with it (see `write_checkpoint`). They are
+                copied when it is written: leave them alone until `wait` returns.
 
         Returns:
             The directory that it will be in.
 
         Raises:
             RlpipeError: The save before it failed. This one was not begun, and may be tried again.
-            UnsupportedStateError: A step, a score or a state that no checkpoint can hold.
+            UnsupportedStateError: A step, a score, a state or attachments that no checkpoint can hold.
+            SelectionError: Attachments for a component that is not there.
+            IdError: The name of an attachment that no file can have everywhere.
         """
-        self.wait()
-        made_at(step=step, score=score)
-        snapshot = source if isinstance(source, Snapshot) else snapshot_of(source)
-        require_read(snapshot)
-        copy = self._memory.copy(snapshot)
-        self._pending = _Pending(self.series, copy, step, score)
-        self._begin(self._pending)
+        with self._turn():
+            self.wait()
+            made_at(step=step, score=score)
+            snapshot = source if isinstance(source, Snapshot) else snapshot_of(source)
+            require_read(snapshot)
+            files_of(snapshot, attachments or {})
+            copy = self._memory.copy(snapshot)
+            # A handler of a signal may have saved while this one was copied.
+            self.wait()
+            self._pending = _Pending(self.series, copy, step, score, dict(attachments or {}))
+            self._begin(self._pending)
         return self.series.path_of(step)
+
+    def _turn(self) -> threading.RLock:
+        """What a thread holds while it saves or waits; a fork has its own, as nobody there lets go of another one."""
+        if self._process != os.getpid():
+            self._turns, self._process = threading.RLock(), os.getpid()
+        return self._turns
 
     def _begin(self, pending: _Pending) -> None:
         if not threading.main_thread().is_alive():
@@ -83,9 +110,11 @@ class AsyncSaver:
             self.wait()
             return
         atexit.register(self._report_at_exit)
+        _finish_at_the_end()
         try:
             # No daemon: the interpreter waits for it before it ends.
             threading.Thread(target=pending.write, name="rlpipe-async-save", daemon=False).start()
+            _UNFINISHED.add(pending)
         except BaseException:
             # Nobody knows whether it runs; the next save must neither wait for it nor write to its memory.
             self._pending, self._memory = None, CopyMemory()
@@ -97,16 +126,17 @@ class AsyncSaver:
         Raises:
             RlpipeError: The pending save failed. It is raised once.
         """
-        if self._pending is None or self._pending.process != os.getpid():
-            # In a fork of the process that saves there is nothing to wait for.
-            self._pending = None
-            return
-        # An event, as Thread.join takes a thread for finished when a signal interrupts it (CPython before 3.13).
-        self._pending.done.wait()
-        atexit.unregister(self._report_at_exit)
-        error, self._pending = self._pending.error, None
-        if error is not None:
-            raise error
+        with self._turn():
+            if self._pending is None or self._pending.process != os.getpid():
+                # In a fork of the process that saves there is nothing to wait for.
+                self._pending = None
+                return
+            # An event, as Thread.join takes a thread for finished when a signal interrupts it (CPython before 3.13).
+            self._pending.done.wait()
+            atexit.unregister(self._report_at_exit)
+            error, self._pending = self._pending.error, None
+            if error is not None:
+                raise error
 
     def close(self) -> None:
         """Wait until nothing is pending, and let go of the memory. Saving again is allowed.
@@ -114,10 +144,11 @@ class AsyncSaver:
         Raises:
             RlpipeError: The pending save failed.
         """
-        try:
-            self.wait()
-        finally:
-            self._memory = CopyMemory()
+        with self._turn():
+            try:
+                self.wait()
+            finally:
+                self._memory = CopyMemory()
 
     def __enter__(self) -> Self:
         return self
@@ -141,7 +172,7 @@ class AsyncSaver:
             logger.error("a save failed: %s", _told(failure))
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class _Pending:
     """One save, and how it ended."""
 
@@ -149,6 +180,7 @@ class _Pending:
     snapshot: Snapshot
     step: int
     score: float | None
+    attachments: Mapping[str, str | os.PathLike[str]]
     error: BaseException | None = None
     process: int = field(default_factory=os.getpid)
     done: threading.Event = field(default_factory=threading.Event)
@@ -156,12 +188,37 @@ class _Pending:
     def write(self) -> None:
         """Write it; an error is kept for the one who waits."""
         try:
-            self.series.write(self.snapshot, step=self.step, score=self.score)
+            self.series.write(self.snapshot, step=self.step, score=self.score, attachments=self.attachments)
         except BaseException as error:  # noqa: BLE001  it is raised where the loop calls next
             error.add_note(f"in the background, saving step {self.step}")
             self.error = error
         finally:
             self.done.set()
+
+
+_UNFINISHED: WeakSet[_Pending] = WeakSet()
+"""What may still be written; those that are done have an event that tells."""
+
+
+@cache
+def _finish_at_the_end() -> None:
+    """Let the end of the process wait for what is pending, before anything else that happens then.
+
+    The interpreter waits for threads by itself, but first it closes all executors, and the libraries of stores run on
+    those. Of what is called at the end the first one is what was registered last, so executors have to come before.
+    """
+    import concurrent.futures.thread  # noqa: F401
+
+    register = getattr(threading, "_register_atexit", None)
+    with suppress(RuntimeError):  # the end has begun
+        if register is not None:
+            register(_finish)
+
+
+def _finish() -> None:
+    for each in list(_UNFINISHED):
+        if each.process == os.getpid():
+            each.done.wait()
 
 
 def _told(error: BaseException) -> str:

@@ -24,6 +24,7 @@ from rlpipe.checkpoint.place import Place, place_of, size_of
 from rlpipe.checkpoint.strict_json import MAX_INTEGER, Json, Strict
 from rlpipe.errors import IdError, IntegrityError, UnsupportedStateError
 from rlpipe.snapshot.ids import validate_file_paths
+from rlpipe.snapshot.snapshot import Snapshot, component
 
 _DIGEST_DIGITS = 32
 _LARGEST_TEXT = 16 * 2**20
@@ -63,6 +64,19 @@ def files_in(folder: str | os.PathLike[str]) -> dict[str, Path]:
         raise _not_attached(root, "a folder without files" if root.is_dir() else "no folder")
     validate_file_paths(found)
     return dict(sorted(found.items()))
+
+
+def files_of(snapshot: Snapshot, folders: Mapping[str, str | os.PathLike[str]]) -> dict[str, Mapping[str, Path]]:
+    """Component path -> the files to attach to it, out of component path -> folder.
+
+    Raises:
+        UnsupportedStateError: See `files_in`.
+        IdError: See `files_in`.
+        SelectionError: A component that is not in the snapshot.
+    """
+    for path in folders:
+        component(snapshot, path)
+    return {path: files_in(folder) for path, folder in folders.items()}
 
 
 def _not_attached(path: Path, found: str) -> UnsupportedStateError:
@@ -144,7 +158,11 @@ def damaged_attachments(directory: str, attachments: Mapping[str, Attachment]) -
         try:
             require_sound(directory, name, expected)
         except IntegrityError as error:
-            yield name, f"expected {error.expected}, found {error.found}" + (f"; {error.fix}" if error.fix else "")
+            yield (
+                name,
+                f"expected {error.expected}, found {error.found}"
+                + ("" if error.fix == error.usual_fix else f"; {error.fix}"),
+            )
 
 
 def require_sound(directory: str, name: str, expected: Attachment) -> Place:

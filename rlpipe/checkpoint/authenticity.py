@@ -25,6 +25,7 @@ from rlpipe.backends.remote import Url
 from rlpipe.checkpoint.component import Component, open_tree
 from rlpipe.checkpoint.format import MANIFEST_NAME
 from rlpipe.checkpoint.place import Place, place_of
+from rlpipe.checkpoint.refusals import reason
 from rlpipe.checkpoint.steady import steadily
 from rlpipe.errors import ConfigError, IntegrityError
 from rlpipe.snapshot.snapshot import below
@@ -84,5 +85,5 @@ def _hash(path: Place) -> str:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
         raise IntegrityError(
-            f"{path} is damaged", expected="the file that its manifest lists", found=str(error)
+            f"{path} is damaged", expected="the file that its manifest lists", found=reason(error)
         ) from error

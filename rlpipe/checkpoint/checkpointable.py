@@ -16,7 +16,7 @@ from rlpipe.checkpoint.nested_state import nested_state, patch_of
 from rlpipe.checkpoint.place import Place, place_of
 from rlpipe.checkpoint.reader import When, read_checkpoint, read_manifest
 from rlpipe.checkpoint.restorable import Restorable
-from rlpipe.checkpoint.restore import RestoreReport, build, object_at, put, restore_into, snapshot_of
+from rlpipe.checkpoint.restore import RestoreReport, build, glance_of, object_at, put, restore_into, snapshot_of
 from rlpipe.checkpoint.steady import steadily
 from rlpipe.checkpoint.strict_json import Json
 from rlpipe.checkpoint.writer import write_checkpoint
@@ -68,7 +68,7 @@ class Checkpointable(Restorable):
             UnsupportedStateError: The state holds what no checkpoint can hold.
             TieError: Components that the state does not name share arrays with those that it names.
         """
-        live = snapshot_of(self)
+        live = glance_of(self)
         patch = patch_of(live, state)
         require_whole_ties(live, patch.found)
         put(self, live, patch.expected, patch.found)
@@ -132,7 +132,7 @@ class Checkpointable(Restorable):
         def restore(directory: Place) -> RestoreReport:
             found = read_checkpoint(directory, arrays="later")
             if component:
-                require_whole_ties(snapshot_of(self), found, at=component)
+                require_whole_ties(glance_of(self), found, at=component)
             return restore_into(target, found)
 
         return steadily(path, restore)

@@ -24,7 +24,8 @@ from rlpipe.checkpoint.manifest import Origin
 from rlpipe.checkpoint.place import Place, place_of, size_of
 from rlpipe.checkpoint.reader import read_manifest
 from rlpipe.checkpoint.steady import steadily
-from rlpipe.errors import CheckpointError, CheckpointNotFoundError, UnsupportedStateError
+from rlpipe.errors import CheckpointError, CheckpointNotFoundError, ConfigError, StoreError, UnsupportedStateError
+from rlpipe.snapshot.snapshot import below
 from rlpipe.snapshot.spec import Json
 
 Goal: TypeAlias = Literal["max", "min"]
@@ -83,15 +84,23 @@ def made_at(*, step: int, score: float | None = None, run: str = "") -> dict[str
     """
     if isinstance(step, bool) or not isinstance(step, int) or step < 0:
         raise UnsupportedStateError("this is no step", expected="a whole number from 0", found=repr(step))
-    if score is not None and not isfinite(score):
+    if score is not None and not _is_rankable(score):
         raise UnsupportedStateError(
             f"the score at step {step} cannot be ranked",
             expected="a finite number",
-            found=repr(score),
+            found=repr(score)[:80],
             fix="leave the score out as long as there is none",
         )
     scored = {} if score is None else {"score": float(score)}
     return {"step": step, **scored, **({"run": run} if run else {})}
+
+
+def _is_rankable(score: object) -> bool:
+    """Whether it is a finite number; those of numpy and torch, and whatever else becomes a float, are numbers too."""
+    try:
+        return not isinstance(score, (str, bytes)) and isfinite(float(score))  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        return False
 
 
 def survey(folder: str | os.PathLike[str]) -> Survey:
@@ -99,6 +108,7 @@ def survey(folder: str | os.PathLike[str]) -> Survey:
 
     Raises:
         CheckpointNotFoundError: There is no such folder.
+        StoreError: A store does not say what lies there.
     """
     place = place_of(folder)
     if not place.is_dir():
@@ -108,8 +118,10 @@ def survey(folder: str | os.PathLike[str]) -> Survey:
     for path in _candidates(place):
         try:
             origin = read_manifest(path).origin
+        except StoreError:
+            raise  # It may be whole, and the latest.
         except CheckpointError as error:
-            if not isinstance(error, CheckpointNotFoundError) or is_half_written(path):
+            if not isinstance(error, CheckpointNotFoundError) or _is_not_whole(path):
                 notes.append(f"passed over {path}: {error.subject}")
             continue
         if origin is None:
@@ -144,6 +156,7 @@ def best(folder: str | os.PathLike[str], *, goal: Goal = "max") -> Choice:
 
     Raises:
         CheckpointNotFoundError: There is none with a score.
+        ConfigError: The goal is none.
     """
     seen = survey(folder)
     return _first_whole(folder, ranked(seen.found, goal=goal), seen.notes, " with a score")
@@ -154,7 +167,9 @@ def at_step(folder: str | os.PathLike[str], step: int) -> Choice:
 
     Raises:
         CheckpointNotFoundError: There is none of this step; the error lists the nearest ones.
+        UnsupportedStateError: It is no step.
     """
+    made_at(step=step)
     seen = survey(folder)
     steps = sorted({each.step for each in seen.found if each.step is not None}, key=lambda known: abs(known - step))
     near = f"nearest steps: {', '.join(map(str, steps[:5]))}" if steps else "no checkpoint records a step"
@@ -168,7 +183,12 @@ def ranked(found: Iterable[Recorded], *, goal: Goal) -> list[Recorded]:
     Args:
         found: In order, the latest last.
         goal: Whether the largest or the smallest score is the best.
+
+    Raises:
+        ConfigError: The goal is none.
     """
+    if goal not in ("max", "min"):
+        raise ConfigError("this is no goal", expected="max or min", found=repr(goal))
     sign = -1.0 if goal == "max" else 1.0
     scored = [(sign * each.score, -index, each) for index, each in enumerate(found) if each.score is not None]
     return [each for _, _, each in sorted(scored, key=lambda item: item[:2])]
@@ -178,20 +198,28 @@ def damage_of(path: Place) -> str:
     """Why a checkpoint is not whole: a manifest or file that is missing, stale or cut short; "" if it is.
 
     Array files are not read; that is what verifying is for.
+
+    Raises:
+        StoreError: A store does not say.
     """
     try:
         return steadily(path, _cut_short, is_sound=lambda damage: not damage)
+    except StoreError:
+        raise
     except (CheckpointError, OSError) as error:
         return error.subject if isinstance(error, CheckpointError) else str(error)
 
 
 def _cut_short(directory: Place) -> str:
-    for component in open_tree(directory).walk():
+    tree = open_tree(directory)
+    # One question to a store, and not one for each file.
+    sizes = directory.sizes_below() if isinstance(directory, Url) else None
+    for component in tree.walk():
         file = component.manifest.table.file
         if file is None:
             continue
         place = place_of(component.directory) / file.name
-        size = size_of(place)
+        size = size_of(place) if sizes is None else sizes.get(below(component.path, file.name), 0)
         if size != file.size:
             return f"{place} has {size} of {file.size} bytes"
     return ""
@@ -227,7 +255,15 @@ def _candidates(folder: Place) -> Iterator[Place]:
         yield from folder.folders()
         return
     inside = (each for each in folder.iterdir() if each.is_dir() and not is_litter(each))
-    yield from sorted({*list_checkpoints(folder), *(each for each in inside if is_half_written(each))})
+    yield from sorted({*list_checkpoints(folder), *filter(_is_not_whole, inside)})
+
+
+def _is_not_whole(directory: Place) -> bool:
+    """Whether something there is to be told: a checkpoint that is half written, or what nobody here may read."""
+    try:
+        return is_half_written(directory)
+    except OSError:
+        return True
 
 
 def _recorded(path: Place, origin: Origin) -> Recorded:

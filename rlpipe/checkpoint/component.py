@@ -5,17 +5,18 @@ from __future__ import annotations
 import logging
 import os
 import stat
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
 
 from rlpipe.backends.remote import Url
-from rlpipe.checkpoint.directory import locate
 from rlpipe.checkpoint.format import ATTACHMENTS, MANIFEST_NAME, MAX_MANIFEST_SIZE
 from rlpipe.checkpoint.litter import is_litter
 from rlpipe.checkpoint.manifest import Manifest
 from rlpipe.checkpoint.manifest_parser import parse_manifest
 from rlpipe.checkpoint.place import Place, place_of
+from rlpipe.checkpoint.refusals import reason
 from rlpipe.errors import (
     CheckpointError,
     CheckpointExistsError,
@@ -34,8 +35,7 @@ _ENDS = (b"}\n", b"}\r\n")
 _FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
-@dataclass(frozen=True)
-class Component:
+class Component(NamedTuple):
     """A component whose manifest was read, and those inside that were asked for.
 
     Attributes:
@@ -50,25 +50,26 @@ class Component:
     directory: str
     manifest: Manifest
     manifest_hash: str
-    children: Mapping[str, Component] = field(default_factory=dict)
+    children: Mapping[str, Component] = MappingProxyType({})
 
     @property
     def has_all_children(self) -> bool:
         """Whether all components inside were opened."""
         return self.children.keys() == self.manifest.children.keys()
 
-    def walk(self) -> Iterator[Component]:
+    def walk(self) -> list[Component]:
         """Itself and all opened below, parents first."""
-        yield self
+        found = [self]
         for _, child in sorted(self.children.items()):
-            yield from child.walk()
+            found += child.walk() if child.children else (child,)
+        return found
 
 
 def open_tree(path: Place, wanted: Callable[[str], bool] = lambda _: True) -> Component:
     """The component at a path and the wanted ones below; no array file is opened.
 
     Args:
-        path: A checkpoint's directory, or that of any component in one.
+        path: The directory that holds a checkpoint, or any component in one (see `steadily`).
         wanted: Whether to go into the component at a path from there.
 
     Raises:
@@ -77,7 +78,7 @@ def open_tree(path: Place, wanted: Callable[[str], bool] = lambda _: True) -> Co
         FormatVersionError: It was written by a newer rlpipe.
         IntegrityError: A component is missing, or is not the one that its parent lists.
     """
-    return _open_tree(str(path if isinstance(path, Url) else locate(path)), "", wanted)
+    return _open_tree(str(path), "", wanted)
 
 
 def _open_tree(directory: str, path: str, wanted: Callable[[str], bool], data: bytes | None = None) -> Component:
@@ -93,14 +94,14 @@ def _open_children(
 ) -> dict[str, Component]:
     inside = {name: f"{path}/{name}" if path else name for name in sorted(names)}
     chosen = {name: place for name, place in inside.items() if wanted(place)}
-    fetched = _fetched(directory, chosen)
+    fetched = fetch_manifests(directory, chosen)
     return {
         name: _open_child(f"{directory}/{name}", place, names[name], wanted, fetched.get(name))
         for name, place in chosen.items()
     }
 
 
-def _fetched(directory: str, names: Collection[str]) -> Mapping[str, bytes]:
+def fetch_manifests(directory: str, names: Collection[str]) -> Mapping[str, bytes]:
     """The manifests of components in a store, asked for at once; one that is missing here is asked for alone."""
     if "://" not in directory or len(names) < 2:
         return {}
@@ -124,10 +125,15 @@ def require_present(directory: str, path: str) -> None:
     """Check that a listed component is there.
 
     Raises:
-        IntegrityError: It is not.
+        IntegrityError: It is not, or nobody may look.
     """
     file = place_of(directory) / MANIFEST_NAME
-    if not file.is_file():
+    try:
+        is_there = file.is_file()
+    except OSError as error:
+        subject = f"the component {path} cannot be read" if path else f"{directory} cannot be read"
+        raise IntegrityError(subject, expected="a readable directory", found=reason(error)) from error
+    if not is_there:
         raise IntegrityError(
             f"the component {path} is missing",
             expected=f"{file}, as the manifest above lists it",
@@ -171,7 +177,7 @@ def open_manifest(directory: str | os.PathLike[str], data: bytes | None = None) 
     except UnicodeDecodeError as error:
         raise ManifestError(f"{file} is damaged", expected="ASCII text", found=str(error)) from None
     except OSError as error:
-        raise ManifestError(f"{file} cannot be read", expected="a readable file", found=str(error)) from error
+        raise ManifestError(f"{file} cannot be read", expected="a readable file", found=reason(error)) from error
     return parse_manifest(text, file)
 
 
@@ -250,9 +256,9 @@ def refuse_part_of_another(path: Path) -> None:
     Raises:
         CheckpointExistsError: One does; the outermost is named.
     """
-    outermost = path
-    while (outermost.parent / MANIFEST_NAME).is_file() and outermost.name in _listed_in(outermost.parent):
-        outermost = outermost.parent
+    outermost, above = path, path.parent
+    while os.path.isfile(f"{above}/{MANIFEST_NAME}") and outermost.name in _listed_in(above):  # noqa: PTH113
+        outermost, above = above, above.parent
     if outermost != path:
         raise CheckpointExistsError(
             f"{path} is a part of another checkpoint, which would be damaged",
@@ -273,13 +279,30 @@ def _listed_in(directory: Path) -> Collection[str]:
 def _not_found(directory: Place) -> CheckpointNotFoundError:
     subject, found, fix = f"there is no checkpoint at {directory}", "nothing", "check the path"
     if directory.is_dir():
-        found = listed(each.name for each in directory.iterdir())
-        found = f"a directory with {found}" if found else "an empty directory"
-        if is_half_written(directory):
+        try:
+            inside = listed(each.name for each in directory.iterdir())
+            is_half = is_half_written(directory)
+        except PermissionError:
+            inside, is_half = "what this user may not see", False
+        found = f"a directory with {inside}" if inside else "an empty directory"
+        if is_half:
             subject, fix = f"the checkpoint at {directory} is not whole", "take another copy, or save it again"
     elif directory.exists():
         found, fix = "a file", "give the directory of the checkpoint"
     return CheckpointNotFoundError(subject, expected=f"a directory with {MANIFEST_NAME}", found=found, fix=fix)
+
+
+def lost_its_manifest(directory: Place) -> bool:
+    """Whether what lies there is a checkpoint but for its manifest; a folder of checkpoints, each a root, is none."""
+    inside: list[Place] = list(directory.iterdir())
+    return any(each.name.startswith("state.") for each in inside) or any(map(_is_part, inside))
+
+
+def _is_part(directory: Place) -> bool:
+    try:
+        return open_manifest(directory)[0].origin is None
+    except CheckpointError:
+        return False
 
 
 def is_half_written(directory: Place) -> bool:

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from rlpipe.checkpoint.attachments import Attachment, parse_attachments
 from rlpipe.checkpoint.format import VERSION
-from rlpipe.checkpoint.manifest import Manifest, Origin, Plain, TieMember, frames_of
+from rlpipe.checkpoint.manifest import Manifest, Origin, Plain, TieMember, frames_of, roles_of
 from rlpipe.checkpoint.strict_json import Json, Strict, are_digests
 from rlpipe.checkpoint.table import Table, require_key, table_of
 from rlpipe.errors import IdError, ManifestError, UnsupportedStateError
@@ -52,6 +52,7 @@ class Description:
             spec=Spec(self.spec.class_path, _fresh(self.spec.config), _fresh(self.spec.options)),
             metadata=_fresh(self.metadata),
             origin=self.origin and Origin(self.origin.created, _fresh(self.origin.provenance)),
+            roles=self._roles.copy(),
             digests=digests,
             content_hash=content_hash,
             inference_hash=inference_hash,
@@ -60,16 +61,21 @@ class Description:
 
     @cached_property
     def _shared(self) -> dict[str, Any]:
-        """The attributes of a manifest that cannot be changed, so that all can have the same."""
-        frames = None if self.children else frames_of(self.spec, self.plain, self.table, {}, {})
+        """The attributes of a manifest that nobody changes, so that all can have the same."""
         names = ("plain", "table", "children", "ties", "attachments")
+        frames = frames_of(self.spec, self.plain, self.table, self.children)
         return {**{name: getattr(self, name) for name in names}, "version": VERSION, "frames": frames}
+
+    @cached_property
+    def _roles(self) -> dict[str, Role]:
+        return roles_of(self.plain, self.table)
 
 
 def _fresh(json: Json) -> Json:
-    if not isinstance(json, (dict, list)):
-        return json
-    return {name: _fresh(each) for name, each in json.items()} if isinstance(json, dict) else [*map(_fresh, json)]
+    """A copy that shares no list and no dict."""
+    if type(json) is dict:
+        return {name: _fresh(each) for name, each in json.items()} if json else {}
+    return [*map(_fresh, json)] if type(json) is list else json
 
 
 def describe(values: list[Json], strict: Strict) -> Description:
@@ -112,7 +118,7 @@ def _plain(value: Json, table: Table, strict: Strict) -> dict[str, Plain]:
         if table.roles[key] != plain[entry_of(key, plain)].role:
             strict.fail(f"file.arrays.{key}.role", "one role for each entry", found="another one than its list has")
     try:
-        if plain or table.form is None:
+        if plain or table.nesting is None:
             from_entries(plain | rest)
     except UnsupportedStateError as error:
         strict.fail("entries", "keys apart from each other", found=error.subject)

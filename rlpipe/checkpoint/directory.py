@@ -5,7 +5,8 @@
     killed   before the rename: the target is as it was, and the staging directory is litter. After it: the new one
 
 What a save replaces is what was there when it began: of two that replace one checkpoint at a time, the first to commit
-wins, and the other gets an error. No lock is needed for that, and readers take none (see `steady`).
+wins, and the other gets an error. They take turns for the last step where directories can be locked (see `litter`);
+readers take no lock (see `steady`).
 
 Where the system cannot exchange two directories, the old one is set aside under a name that follows from the target's,
 and `locate` finds it there if the process dies between the two renames.
@@ -13,22 +14,21 @@ and `locate` finds it there if the process dies between the two renames.
 
 from __future__ import annotations
 
+import errno
 import os
-import re
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import takewhile
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from rlpipe.checkpoint.format import ATTACHMENTS, FORMAT, MANIFEST_NAME
-from rlpipe.checkpoint.litter import is_litter, new_stage
+from rlpipe.checkpoint.format import FORMAT, MANIFEST_NAME
+from rlpipe.checkpoint.litter import is_litter, new_stage, remove
+from rlpipe.checkpoint.refusals import reason
 from rlpipe.checkpoint.swap import aside_of, seal_of, take_place, target_of
-from rlpipe.errors import CheckpointError, CheckpointExistsError, listed
+from rlpipe.errors import CheckpointError, CheckpointExistsError
 
 _HEAD = 100
-_OWN = re.compile(r"manifest\.json$|state\.[a-z0-9]+$")
 
 IfExists: TypeAlias = Literal["error", "replace"]
 Durability: TypeAlias = Literal["fsync", "none"]
@@ -57,28 +57,78 @@ def staged(
             something there meanwhile.
         CheckpointError: The system refuses a directory, or the rename.
     """
+    parent = target.parent
     try:
         before = _what_is_replaced(target, if_exists, marker)
-        make_directories(target.parent, durability=durability)
-        with new_stage(target.parent) as stage:
+        make_directories(parent, durability=durability)
+        with new_stage(parent) as stage:
             try:
                 yield stage
                 take_place(stage, target, before, marker)
             except BaseException:
-                shutil.rmtree(stage, ignore_errors=True)
+                remove(stage)
                 raise
             _settle(stage, target, durability)
     except OSError as error:
         if isinstance(error, CheckpointError):
             raise
         raise CheckpointError(
-            f"the checkpoint {target} was not written", expected="a directory that can be written", found=str(error)
+            f"the checkpoint {target} was not written",
+            expected="a directory that can be written",
+            found=reason(error),
+            fix="choose another path, or see to its permissions and the room on its disk",
         ) from error
 
 
 def real_path(path: Path) -> Path:
-    """The absolute path of what is there, or will be, with every link on the way followed."""
-    return Path(os.path.realpath(path))
+    """The absolute path of what is there, or will be, with every link on the way followed.
+
+    Raises:
+        CheckpointError: Nothing that is written there could be found under this path: a name is too long, a part
+            before ".." is missing, or it is the current directory, which would be another one for everybody but this
+            process.
+    """
+    try:
+        target = Path(os.path.realpath(path))
+    except FileNotFoundError as error:
+        raise _unwritable(path, "a current directory that was removed") from error
+    if _is_there(target) and (current := _current()) and current.is_relative_to(target):
+        raise _unwritable(path, "the current directory, or one around it")
+    if ".." in path.parts and not _is_way_up(path):
+        raise _unwritable(path, "a part before .. that is not there")
+    return target
+
+
+def _is_way_up(path: Path) -> bool:
+    """Whether all that stands before the last ".." of a path is there, as the system will have it for readers."""
+    parts = path.parts
+    return os.path.isdir(Path(*parts[: len(parts) - parts[::-1].index("..")]))  # noqa: PTH112
+
+
+def _is_there(target: Path) -> bool:
+    try:
+        os.lstat(target)
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise _unwritable(target, "a name that is too long for the system") from error
+        return False
+    return True
+
+
+def _current() -> Path | None:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return None
+
+
+def _unwritable(path: Path, found: str) -> CheckpointError:
+    return CheckpointError(
+        f"nothing can be written at {path}",
+        expected="the path of a new directory, or of one that is replaced",
+        found=found,
+        fix="choose another path",
+    )
 
 
 def locate(path: Path, *, marker: str = MANIFEST_NAME) -> Path:
@@ -86,7 +136,7 @@ def locate(path: Path, *, marker: str = MANIFEST_NAME) -> Path:
     if not path.name or os.path.exists(path):  # noqa: PTH110  pathlib costs as much as the call itself
         return path
     aside = aside_of(path)
-    return aside if os.path.isfile(aside / marker) else path  # noqa: PTH113
+    return aside if os.path.isfile(f"{aside}/{marker}") else path  # noqa: PTH113
 
 
 def list_checkpoints(parent: Path) -> list[Path]:
@@ -98,7 +148,9 @@ def list_checkpoints(parent: Path) -> list[Path]:
     if not parent.is_dir():
         return []
     named = {target_of(each) if is_litter(each) else each for each in parent.iterdir()}
-    return sorted(each for each in named if each is not None and (locate(each) / MANIFEST_NAME).is_file())
+    # os.path, as pathlib raises where a directory is not for everybody.
+    found = (each for each in named if each is not None)
+    return sorted(each for each in found if os.path.isfile(locate(each) / MANIFEST_NAME))  # noqa: PTH113
 
 
 def make_directories(path: Path, *, durability: Durability = "fsync") -> None:
@@ -122,19 +174,6 @@ def sync_directory(path: str | os.PathLike[str], *, durability: Durability = "fs
         os.close(descriptor)
 
 
-def write_text(path: Path, text: str, *, durability: Durability = "fsync") -> None:
-    """Write a new ASCII file, its bytes on the disk when this returns. Its mode follows the umask."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-    try:
-        rest = memoryview(text.encode("ascii"))
-        while rest:
-            rest = rest[os.write(descriptor, rest) :]
-        if durability == "fsync":
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _what_is_replaced(target: Path, if_exists: IfExists, marker: str) -> str | None:
     """The seal of what a save may replace; None if there is nothing.
 
@@ -145,7 +184,7 @@ def _what_is_replaced(target: Path, if_exists: IfExists, marker: str) -> str | N
     if not os.path.lexists(found) or _is_empty_directory(found):
         return None
     seal = seal_of(found, marker)
-    if seal is None or (marker == MANIFEST_NAME and not _is_manifest(found / marker)):
+    if seal is None or (marker == MANIFEST_NAME and not is_manifest(found / marker)):
         raise CheckpointExistsError(
             f"what is at {target} is no checkpoint, so it is not replaced",
             expected="nothing, or an empty directory" if if_exists == "error" else "nothing, or a checkpoint",
@@ -159,31 +198,16 @@ def _what_is_replaced(target: Path, if_exists: IfExists, marker: str) -> str | N
             found="a checkpoint",
             fix="choose another path, or allow it: checkpoint.if_exists=replace",
         )
-    if marker == MANIFEST_NAME and (foreign := sorted(_foreign(found))):
-        raise CheckpointExistsError(
-            f"the checkpoint at {target} is not replaced, as that would remove what else lies there",
-            expected="nothing in its directory but the checkpoint",
-            found=listed(foreign),
-            fix="move that away, or choose another path",
-        )
     return seal
 
 
-def _is_manifest(file: Path) -> bool:
-    """Whether a file begins as manifests do; others are called manifest.json too."""
-    with file.open("rb") as stream:
-        return FORMAT.encode() in stream.read(_HEAD)
-
-
-def _foreign(directory: Path) -> Iterator[str]:
-    """Names in a checkpoint's directory that no save makes."""
-    for each in directory.iterdir():
-        if each.is_dir():
-            is_own = each.name == ATTACHMENTS or (each / MANIFEST_NAME).is_file()
-        else:
-            is_own = _OWN.match(each.name) is not None
-        if not is_own and not is_litter(each):
-            yield each.name
+def is_manifest(file: Path) -> bool:
+    """Whether a file is there and begins as manifests do; others are called manifest.json too."""
+    try:
+        with file.open("rb") as stream:
+            return FORMAT.encode() in stream.read(_HEAD)
+    except OSError:
+        return False
 
 
 def _is_empty_directory(path: Path) -> bool:
@@ -198,9 +222,9 @@ def _settle(stage: Path, target: Path, durability: Durability) -> None:
         raise CheckpointError(
             f"the checkpoint {target} is written, but a power failure may undo it",
             expected="a file system that takes an fsync of the directory",
-            found=str(error),
+            found=reason(error),
             fix="save it again",
         ) from error
     for former in (stage, aside_of(target)):
         if os.path.lexists(former):
-            shutil.rmtree(former, ignore_errors=True)
+            remove(former)

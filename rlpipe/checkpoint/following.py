@@ -39,11 +39,11 @@ def quietly() -> Iterator[None]:
 
 
 def tell(components: Iterable[Restorable]) -> None:
-    """Call those who follow any of these components, each once."""
+    """Call those who follow any of these components, or what they stand for, each once."""
     if _QUIET.get():
         return
     called: list[tuple[Any, Callable[[Any], None]]] = []
-    for component in components:
+    for component in [found for each in components for found in (each, each.stands_for())]:
         for reference, function in _FOLLOWERS.get(component, []):
             owner = reference()
             if owner is not None and not any(owner is each and function is other for each, other in called):

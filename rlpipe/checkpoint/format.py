@@ -16,12 +16,14 @@ in ASCII with a field a line, in this order:
     xxh3              xxh3-128 of the bytes of each array, in the same order
     content_hash      SHA-256 over what the component is and has learnt (see `rlpipe.snapshot.identity`)
     inference_hash    the same over what acts
-    manifest_hash     SHA-256 over the text before this field
+    manifest_hash     SHA-256 over the text before this field, without the comma and the line's end that part the two
 
 Objects and lists of metadata, provenance, config and options are at most 64 deep, as states are. Keys are names joined
-with "/", percent-escaped. Typed JSON is described in `rlpipe.snapshot.skeleton`. Arrays lie in the file in C order and
-little endian, at multiples of 64 bytes; two with one offset are one. bfloat16 and float8 are stored as unsigned
-integers of their size. Hashes are in lower-case hex.
+with "/". In a name slashes, backslashes, "%", what cannot be seen and lone surrogates are percent-escaped, byte by byte
+of UTF-8; so are the whole names "." and ".."; a name without characters is "%". Typed JSON is described in
+`rlpipe.snapshot.skeleton`. Arrays lie in the file in C order and little endian, at multiples of 64 bytes, complex
+numbers as real and imaginary part, bool as bytes 0 and 1; two arrays with one offset are one, and the offset of one
+without elements is 0. bfloat16 and float8 are stored as unsigned integers of their size. Hashes are in lower-case hex.
 
 Any change to this is a new version. What every version keeps: the name of the file, `format` and `version` as the first
 two fields, `manifest_hash` as the last line but one, and that its SHA-256 is over the text before, with line endings of

@@ -24,6 +24,7 @@ import os
 import secrets
 import shutil
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -42,6 +43,9 @@ ASIDE_PREFIX = ".rlpipe-aside-"
 
 QUIET_SECONDS = 24 * 60 * 60.0
 """So long must a stage that cannot be asked for its process have been left alone."""
+
+_PATIENCE = 5.0
+"""Seconds that one who replaces a checkpoint waits for the one before; that one only has to remove files by then."""
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _NO_LOCK = "unlocked"
@@ -67,11 +71,38 @@ def new_stage(parent: Path) -> Iterator[Path]:
     """
     stage, lock = _make_stage(parent)
     try:
-        sweep(parent, now=os.stat(stage).st_mtime, spared=stage.name)  # noqa: PTH116  pathlib costs as much as the call
+        try:
+            sweep(parent, now=os.stat(stage).st_mtime, spared=stage.name)  # noqa: PTH116  pathlib costs as much
+        except BaseException:
+            remove(stage)
+            raise
         yield stage
     finally:
-        if lock is not None:
-            os.close(lock)
+        _unlock(lock)
+
+
+@contextmanager
+def held(directory: Path) -> Iterator[None]:
+    """Keep other saves from replacing a checkpoint, and from sweeping it under its next name, while the block runs.
+
+    Its writer, or another one that replaces it, is waited for, but not for ever, and where directories cannot be locked
+    the block runs all the same: whoever replaces must look at what is there by itself. Readers take no lock.
+
+    Args:
+        directory: The checkpoint, which may be gone.
+    """
+    lock, last = None, time.monotonic() + _PATIENCE
+    while lock is None and time.monotonic() < last:
+        try:
+            lock = _lock(directory)
+        except BlockingIOError:
+            time.sleep(0.005)
+        except OSError:
+            break
+    try:
+        yield
+    finally:
+        _unlock(lock)
 
 
 def sweep(parent: Path, *, now: float, spared: str = "") -> None:
@@ -96,8 +127,22 @@ def discard(path: Path) -> None:
         OSError: It cannot be renamed; it is as it was.
     """
     trash = path.with_name(TRASH_PREFIX + secrets.token_hex(8))
-    path.rename(trash)
-    shutil.rmtree(trash, ignore_errors=True)
+    try:
+        path.rename(trash)
+    finally:
+        remove(trash)
+
+
+def remove(path: Path) -> None:
+    """Remove a directory, as far as the system lets it be.
+
+    What a signal's exception stops, such as that of Ctrl-C, is finished before the exception goes on.
+    """
+    try:
+        shutil.rmtree(path, ignore_errors=True)
+    except BaseException:
+        shutil.rmtree(path, ignore_errors=True)
+        raise
 
 
 def _make_stage(parent: Path) -> tuple[Path, int | None]:
@@ -118,7 +163,7 @@ def _make_stage(parent: Path) -> tuple[Path, int | None]:
             continue
         if _is_at(stage, lock):
             return stage, lock
-        os.close(lock)
+        _unlock(lock)
 
 
 def _sweep_one(path: Path, now: float) -> None:
@@ -129,12 +174,11 @@ def _sweep_one(path: Path, now: float) -> None:
             discard(path)
             logger.info("removed %s, which a process that was killed left there", path)
         else:
-            shutil.rmtree(path, ignore_errors=True)
+            remove(path)
     except OSError:
         return
     finally:
-        if lock is not None:
-            os.close(lock)
+        _unlock(lock)
 
 
 def _take_from_the_dead(stage: Path, now: float) -> int | None:
@@ -172,6 +216,15 @@ def _lock(directory: Path) -> int:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def _unlock(lock: int | None) -> None:
+    if lock is None:
+        return
+    if sys.platform != "win32":
+        # Closing alone would leave it locked for a fork that this process had meanwhile.
+        fcntl.flock(lock, fcntl.LOCK_UN)
+    os.close(lock)
 
 
 def _is_at(path: Path, descriptor: int) -> bool:

@@ -13,7 +13,7 @@ itself; line endings count as those of Unix, whatever a copy has.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import compress
@@ -24,14 +24,14 @@ from rlpipe.backends.extents import Extent
 from rlpipe.checkpoint.array_info import ArrayInfo, StoredArray
 from rlpipe.checkpoint.attachments import Attachment
 from rlpipe.checkpoint.format import FORMAT, VERSION
-from rlpipe.checkpoint.strict_json import excess
+from rlpipe.checkpoint.strict_json import MAX_VALUES, excess
 from rlpipe.checkpoint.table import Table
 from rlpipe.snapshot.dtypes import dtype_of
 from rlpipe.snapshot.identity import hash_frame, hash_of
 from rlpipe.snapshot.skeleton import Json, put_together
 from rlpipe.snapshot.snapshot import Role, entry_of
 from rlpipe.snapshot.spec import Spec, canonical_json
-from rlpipe.snapshot.state import State, filled
+from rlpipe.snapshot.state import State, nested
 
 FIELDS = (
     *("format", "version", "spec", "metadata", "origin", "children", "ties", "attachments"),
@@ -40,6 +40,9 @@ FIELDS = (
 )
 HEADS = tuple(f'{"," if index else "{"}\n"{name}":' for index, name in enumerate(FIELDS))
 """What stands before the value of each field."""
+
+_TEXT = "".join(head + "%s" for head in HEADS[:-1])
+"""A manifest but for its values and its seal."""
 
 _SEAL = HEADS[-1] + '"{}"\n}}\n'
 
@@ -82,11 +85,11 @@ class Origin:
 
 
 class Frames(NamedTuple):
-    """What the identity of a component is made of, but for the digests of its arrays (see `hash_frame`).
+    """What the identity of a component is made of, but for the digests of its arrays and the hashes of its children.
 
     Attributes:
-        whole: Of the content hash.
-        acting: Of the inference hash; the same one if everything acts.
+        whole: Of the content hash (see `hash_frame`).
+        acting: Of the inference hash; the same one if all that is its own acts.
         acts: Which arrays count in it.
     """
 
@@ -94,10 +97,19 @@ class Frames(NamedTuple):
     acting: Sequence[str]
     acts: Sequence[bool]
 
-    def hashes(self, digests: Collection[str]) -> tuple[str, str]:
-        """The content and the inference hash, with the digests of all arrays."""
-        whole = hash_of(self.whole, digests)
-        return whole, whole if self.acting is self.whole else hash_of(self.acting, compress(digests, self.acts))
+    def hashes(self, digests: Iterable[str], children: Sequence[tuple[str, str]]) -> tuple[str, str]:
+        """The content and the inference hash.
+
+        Args:
+            digests: The digest of each array, in the order of the table.
+            children: Both hashes of each child, sorted by name.
+        """
+        own = [*digests]
+        content, inference = zip(*children, strict=True) if children else ((), ())
+        whole = hash_of(self.whole, [*own, *content])
+        if self.acting is self.whole and content == inference:
+            return whole, whole
+        return whole, hash_of(self.acting, [*compress(own, self.acts), *inference])
 
 
 @dataclass(frozen=True)
@@ -117,7 +129,6 @@ class Manifest:
         origin: Of a root; None in a child.
         attachments: Path from the component's directory -> file that travels with it (see `attachments`).
         version: The format version that it was written in.
-        frames: What its identity is made of, if that is known; only of a component without others in it.
     """
 
     spec: Spec
@@ -132,15 +143,11 @@ class Manifest:
     origin: Origin | None = None
     attachments: Mapping[str, Attachment] = field(default_factory=dict)
     version: int = VERSION
-    frames: Frames | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def roles(self) -> dict[str, Role]:
         """Entry key -> role."""
-        if not self.plain:
-            return dict(self.table.roles)
-        alone = {key: role for key, role in self.table.roles.items() if entry_of(key, self.plain) not in self.plain}
-        return alone | {key: entry.role for key, entry in self.plain.items()}
+        return roles_of(self.plain, self.table)
 
     def role_of(self, array_key: str) -> Role:
         """The role of the entry that an array is, or lies in."""
@@ -159,40 +166,44 @@ class Manifest:
 
     def state(self, arrays: Mapping[str, Any]) -> State:
         """The component's state with these arrays, or stand-ins, in it."""
-        if self.plain or self.table.form is None:
+        nesting = self.table.nesting
+        if self.plain or nesting is None:
             return put_together(arrays, {key: entry.json for key, entry in self.plain.items()})
-        return filled(self.table.form, arrays)
+        return nested(nesting, arrays)
 
-    def identity(self, children: Mapping[str, Manifest]) -> tuple[str, str]:
-        """The content and the inference hash that follow from what it says, and from those of its children."""
-        frames = self.frames
-        if frames is None:
-            content = {name: child.content_hash for name, child in children.items()}
-            inference = {name: child.inference_hash for name, child in children.items()}
-            frames = frames_of(self.spec, self.plain, self.table, content, inference)
-        return frames.hashes(self.digests.values())
+    @cached_property
+    def frames(self) -> Frames:
+        """What the identity is made of but for hashes."""
+        return frames_of(self.spec, self.plain, self.table, self.children)
+
+    def identity(self, children: Iterable[Manifest]) -> tuple[str, str]:
+        """The content and the inference hash that follow from what it says, and its children say, sorted by name."""
+        inside = [(each.content_hash, each.inference_hash) for each in children]
+        return self.frames.hashes(self.digests.values(), inside)
 
     def text(self) -> str:
         """Its text in the version of today, the seal left out (see `seal`)."""
-        entries = (f"{json_text(key)}:{canonical_json(entry)}" for key, entry in sorted(self.plain.items()))
-        children = (f"{json_text(name)}:{json_text(digest)}" for name, digest in sorted(self.children.items()))
-        attachments = (f"{json_text(name)}:{canonical_json(each)}" for name, each in sorted(self.attachments.items()))
-        values = (
+        return _TEXT % (
             json_text(FORMAT),
             str(VERSION),
-            canonical_json(self.spec.to_json()),
+            self.spec.text(),
             canonical_json(self.metadata),
             "null" if self.origin is None else _origin_text(self.origin),
-            _lines("{", children, "}"),
+            _object_text(self.children, json_text),
             canonical_json(self.ties) if self.ties else "[]",
-            _lines("{", attachments, "}"),
-            _lines("{", entries, "}"),
+            _object_text(self.attachments, canonical_json),
+            _object_text(self.plain, canonical_json),
             self.table.text,
-            _lines("[", [f'"{digest}"' for digest in self.digests.values()], "]"),
+            '[\n"' + '",\n"'.join(self.digests.values()) + '"\n]' if self.digests else "[]",
             f'"{self.content_hash}"',
             f'"{self.inference_hash}"',
         )
-        return "".join([head + value for head, value in zip(HEADS[:-1], values, strict=True)])
+
+
+def roles_of(plain: Mapping[str, Plain], table: Table) -> dict[str, Role]:
+    """Entry key -> role, of all entries of a component."""
+    alone = {key: role for key, role in table.roles.items() if entry_of(key, plain) not in plain}
+    return alone | {key: entry.role for key, entry in plain.items()}
 
 
 def identity_of(
@@ -204,20 +215,20 @@ def identity_of(
     inference: Mapping[str, str],
 ) -> tuple[str, str]:
     """The content and the inference hash of a component; the last two are those of its children by name."""
-    return frames_of(spec, plain, table, content, inference).hashes(digests.values())
+    inside = [(content[name], inference[name]) for name in sorted(content)]
+    return frames_of(spec, plain, table, content).hashes(digests.values(), inside)
 
 
-def frames_of(
-    spec: Spec, plain: Mapping[str, Plain], table: Table, content: Mapping[str, str], inference: Mapping[str, str]
-) -> Frames:
-    """What the identity of a component is made of; the last two are the hashes of its children by name."""
+def frames_of(spec: Spec, plain: Mapping[str, Plain], table: Table, children: Iterable[str]) -> Frames:
+    """What the identity of a component with these children is made of, but for hashes."""
     acts = [role == "inference" for role in table.roles.values()]
     entries = {key: entry.json for key, entry in plain.items()}
     acting = {key: entry.json for key, entry in plain.items() if entry.role == "inference"}
-    whole = hash_frame(spec, entries, table.rows, content)
-    if all(acts) and len(acting) == len(plain) and content == inference:
+    names = sorted(children)
+    whole = hash_frame(spec, entries, table.rows, names)
+    if all(acts) and len(acting) == len(plain):
         return Frames(whole, whole, acts)
-    return Frames(whole, hash_frame(spec, acting, compress(table.rows, acts), inference), acts)
+    return Frames(whole, hash_frame(spec, acting, compress(table.rows, acts), names), acts)
 
 
 def table_place(text: str) -> tuple[int, int]:
@@ -232,6 +243,8 @@ def table_place(text: str) -> tuple[int, int]:
 
 def excess_of(text: str) -> str:
     """How many values a text holds, if they are too many to be parsed; else "". Its table has a limit of its own."""
+    if len(text) <= MAX_VALUES:  # so that no part of it is looked for in a small one
+        return ""
     start, end = table_place(text)
     return excess(text[:start] + text[end:])
 
@@ -264,9 +277,12 @@ def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _lines(before: str, members: Iterable[str], after: str) -> str:
-    text = ",\n".join(members)
-    return f"{before}\n{text}\n{after}" if text else before + after
+def _object_text(members: Mapping[str, Any], text_of: Callable[[Any], str]) -> str:
+    """An object with a member a line, sorted."""
+    if not members:
+        return "{}"
+    lines = [f"{json_text(name)}:{text_of(members[name])}" for name in sorted(members)]
+    return "{\n" + ",\n".join(lines) + "\n}"
 
 
 def _origin_text(origin: Origin) -> str:

@@ -51,7 +51,8 @@ def parse_manifest(text: str, file: str, *, migrations: Mapping[int, Migration] 
         ManifestError: The text breaks the format, or is not the text that was written.
         FormatVersionError: It was written by a newer rlpipe.
     """
-    text = text.replace("\r\n", "\n")
+    if "\r" in text:
+        text = text.replace("\r\n", "\n")
     broken = broken_seal(text)
     found = None if broken else _remembered(text)
     return found or _parse(text, broken, Strict(file), migrations), text[-68:-4]
@@ -135,11 +136,13 @@ def _values(text: str, strict: Strict) -> list[Json]:
     values: list[Json] = []
     at = 0
     for name, head in zip(FIELDS, HEADS, strict=True):
-        if not text.startswith(head, at):
+        is_last = name == "manifest_hash"
+        # The seal is the last thing in the text: what stands behind another one before it belongs to no field.
+        if not text.startswith(head, at) or (is_last and at != text.rindex(head)):
             _explain(_members(text, strict), strict, "")
-        at += len(head)
-        if name == "manifest_hash":
+        if is_last:
             break
+        at += len(head)
         value, at = (text[start:end], end) if name == "file" and at == start else scan(text, at)
         values.append(value)
     return values

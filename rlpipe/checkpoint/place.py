@@ -34,7 +34,9 @@ def place_of(path: Location) -> Place:
         scheme, _, rest = text.partition("://")
         url = Url(f"{scheme}://{rest.rstrip('/')}")
         return url if url.scheme not in LOCAL_SCHEMES else _at_home(rest)
-    return _at_home(text) if text.startswith("~") else Path(path)
+    if text.startswith("~"):
+        return _at_home(text)
+    return path if isinstance(path, Path) else Path(text)
 
 
 def _at_home(text: str) -> Path:

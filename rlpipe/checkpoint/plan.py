@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
+from numpy import ndarray
 
 from rlpipe.backends.backend import Backend
 from rlpipe.backends.layout import Layout
@@ -13,18 +14,16 @@ from rlpipe.checkpoint.array_info import ArrayInfo
 from rlpipe.checkpoint.fit import not_read
 from rlpipe.checkpoint.manifest import Plain, TieMember
 from rlpipe.checkpoint.strict_json import Strict, plain_text
-from rlpipe.checkpoint.table import NO_ARRAYS, Table, table_for, table_of
+from rlpipe.checkpoint.table import NO_ARRAYS, LiveRow, Table, table_for, table_of
 from rlpipe.checkpoint.ties import TreeTies, ties_of
 from rlpipe.errors import UnsupportedStateError
-from rlpipe.snapshot.dtypes import logical_name
 from rlpipe.snapshot.ids import validate_ids
 from rlpipe.snapshot.skeleton import Parts, take_apart
 from rlpipe.snapshot.snapshot import Role, Snapshot, below, entry_of, walk
 from rlpipe.snapshot.state import Array
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """What a save will write of one component.
 
     Attributes:
@@ -52,9 +51,11 @@ def plans_of(snapshot: Snapshot, backend: Backend) -> dict[str, Plan]:
         ManifestError: A spec or metadata that is not plain JSON.
         IdError: A component's name cannot name a directory.
     """
-    for path, part in walk(snapshot):
+    found = list(walk(snapshot))
+    for path, part in found:
         _require_names(part, path or "the root")
-    components = dict(walk(snapshot))
+    # Not before: a component without a name has the path of the one around it.
+    components = dict(found)
     parts = {path: _parts(part, path) for path, part in components.items()}
     ties = ties_of({path: each.arrays for path, each in parts.items()})
     return {path: _plan(part, path, parts[path], ties, backend) for path, part in components.items()}
@@ -70,13 +71,13 @@ def _parts(part: Snapshot, path: str) -> Parts:
     except UnsupportedStateError as error:
         raise UnsupportedStateError(f"the state of {where} cannot be read back", found=str(error)) from error
     for key, array in parts.arrays.items():
-        if type(array) is not np.ndarray and not _is_plain(array):
+        if type(array) is not ndarray and not _is_plain(array):
             raise not_read(below(path, key)) if isinstance(array, ArrayInfo) else _no_array(below(path, key), array)
     return parts
 
 
 def _is_plain(array: object) -> bool:
-    return isinstance(array, np.ndarray) and not isinstance(array, np.ma.MaskedArray)
+    return isinstance(array, ndarray) and not isinstance(array, np.ma.MaskedArray)
 
 
 def _require_names(part: Snapshot, where: str) -> None:
@@ -107,8 +108,8 @@ def _plan(part: Snapshot, path: str, parts: Parts, ties: TreeTies, backend: Back
     outer = ties.outer.get(path, ())
     if not parts.arrays:
         return Plan(part, {}, plain, table_of(NO_ARRAYS, Strict(path)), None, outer)
-    tied = _tied(part, ties.inner.get(path, ()))
-    table, layout = table_for(backend, tuple(_rows(part, parts.arrays, tied)))
+    tied = _tied(part, ties.inner[path]) if path in ties.inner else {}
+    table, layout = table_for(backend, _rows(part.roles, parts.arrays, tied))
     return Plan(part, parts.arrays, plain, table, layout, outer)
 
 
@@ -121,10 +122,8 @@ def _tied(part: Snapshot, groups: tuple[tuple[str, ...], ...]) -> dict[str, str]
     return tied
 
 
-def _rows(
-    part: Snapshot, arrays: Mapping[str, Array], tied: Mapping[str, str]
-) -> Iterator[tuple[str, str, tuple[int, ...], Role, str]]:
-    roles = part.roles
-    for key, array in arrays.items():
-        role = roles[key] if key in roles else roles[entry_of(key, roles)]
-        yield key, logical_name(array.dtype), array.shape, role, tied.get(key, "")
+def _rows(roles: Mapping[str, Role], arrays: Mapping[str, Array], tied: Mapping[str, str]) -> tuple[LiveRow, ...]:
+    return tuple(
+        (key, array.dtype, array.shape, roles.get(key) or roles[entry_of(key, roles)], tied.get(key, ""))
+        for key, array in arrays.items()
+    )

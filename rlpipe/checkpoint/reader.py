@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 from rlpipe.backends.extents import read_all_arrays
-from rlpipe.backends.remote import Url
+from rlpipe.backends.remote import Url, in_store
 from rlpipe.checkpoint.attachments import require_sound
 from rlpipe.checkpoint.component import Component, open_manifest, open_tree
 from rlpipe.checkpoint.directory import locate
@@ -71,11 +71,14 @@ def read_checkpoint(path: str | os.PathLike[str], selection: Selection = _ALL, *
 def _read(path: Place, selection: Selection, arrays: When) -> Snapshot:
     if isinstance(path, Url) and arrays == "later":
         arrays = "verify"  # Looking at the bytes first and reading them then would be two downloads.
-    root = open_tree(path, selection.passes_through)
     if selection == _ALL and arrays == "verify":
-        found = {each.path: _read_component(each) for each in root.walk()}
+        root = open_tree(path)
+        parts = list(root.walk())
+        read = in_store(_read_component, parts) if isinstance(path, Url) else map(_read_component, parts)
+        found = {each.path: arrays for each, arrays in zip(parts, read, strict=True)}
         share(root, found)
         return _snapshot(root, found)
+    root = open_tree(path, selection.passes_through)
     _require_components(root, selection)
     infos = shared_infos(root, "described" if arrays == "none" else "placed")
     if selection.ties == "keep":
@@ -157,24 +160,23 @@ def _require_components(root: Component, selection: Selection) -> None:
 
 def _snapshot(component: Component, found: Mapping[str, dict[str, Any]]) -> Snapshot:
     """The snapshot with these arrays, or stand-ins; a component of which not all children were opened is not whole."""
-    _require_identity(component)
-    manifest = component.manifest
+    manifest, inside, is_whole = component.manifest, component.children, component.has_all_children
+    if is_whole:
+        _require_identity(component)
     return Snapshot.unchecked(
-        spec=manifest.spec,
-        state=manifest.state(found[component.path]),
-        roles=manifest.roles,
-        children={name: _snapshot(child, found) for name, child in component.children.items()},
-        metadata=manifest.metadata,
-        whole=component.has_all_children,
+        manifest.spec,
+        manifest.state(found[component.path]),
+        manifest.roles,
+        {name: _snapshot(child, found) for name, child in inside.items()} if inside else {},
+        manifest.metadata,
+        whole=is_whole,
     )
 
 
 def _require_identity(component: Component) -> None:
-    """Check the stored identity, where those of all children are at hand."""
-    if not component.has_all_children:
-        return
+    """Check the stored identity of a component that has all its children at hand."""
     manifest = component.manifest
-    found = manifest.identity({name: child.manifest for name, child in component.children.items()})
+    found = manifest.identity([child.manifest for _, child in sorted(component.children.items())])
     if found != (manifest.content_hash, manifest.inference_hash):
         raise IntegrityError(
             f"{component.directory} says it is another policy than the one it holds",

@@ -25,7 +25,7 @@ class Restorable(ABC):
 
         Arrays may be views of live memory. Names of the state and of components must differ. Arrays that are one in the
         object must be one array, or views of the same memory, here too. An object on the device "meta" gives arrays of
-        the right dtype and shape with any values, such as `numpy.broadcast_to(numpy.zeros((), dtype), shape)`.
+        `rlpipe.snapshot.numberless`, so that they are never taken for what it has learnt.
         """
 
     @abstractmethod
@@ -81,6 +81,10 @@ class Restorable(ABC):
 
     def set_snapshot_metadata(self, metadata: Mapping[str, Json]) -> None:  # noqa: B027  nothing is kept by default
         """Take over what `get_snapshot_metadata` of another object gave, after all of its state."""
+
+    def stands_for(self) -> Restorable:
+        """The component itself; another one, where this one has no state of its own and only stands for that."""
+        return self
 
     def tie_components(self, ties: Sequence[Sequence[tuple[str, str]]]) -> None:
         """Make arrays of different components one again, after all are built and before their states are set.

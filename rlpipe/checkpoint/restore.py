@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from rlpipe.checkpoint.classes import resolve_class
-from rlpipe.checkpoint.filling import Age, filling
+from rlpipe.checkpoint.filling import Age, OpenFiles, filling
 from rlpipe.checkpoint.fit import lacking_ties, require_fit, require_read, require_same_ties, ties_text
 from rlpipe.checkpoint.following import tell
+from rlpipe.checkpoint.glance import glancing
+from rlpipe.checkpoint.replacing import one_each, replace_states
 from rlpipe.checkpoint.restorable import Restorable
 from rlpipe.checkpoint.ties import tree_ties
-from rlpipe.errors import SpecError, TieError, listed
+from rlpipe.errors import SpecError, TieError, UnsupportedStateError, listed
+from rlpipe.snapshot.numberless import any_numberless, is_numberless
 from rlpipe.snapshot.selection import Selection, select
 from rlpipe.snapshot.snapshot import Snapshot, below, component, walk
-from rlpipe.snapshot.state import Array, State, canonical, entries, from_entries, map_arrays
+from rlpipe.snapshot.state import Array, State, arrays, canonical, entries, from_entries, map_arrays
 
 _ALL = Selection()
 
@@ -40,10 +45,36 @@ def snapshot_of(obj: Restorable) -> Snapshot:
     be kept. `get_state()` copies.
 
     Raises:
-        UnsupportedStateError: A state holds what no checkpoint can hold.
+        UnsupportedStateError: A state holds what no checkpoint can hold, or the object is on the device "meta" and has
+            learnt nothing.
         StateMismatchError: Roles do not cover a state.
     """
-    return _snapshot_of(obj, "")
+    snapshot = _snapshot_of(obj, "")
+    if any_numberless():
+        _require_numbers(snapshot)
+    return snapshot
+
+
+def _require_numbers(snapshot: Snapshot) -> None:
+    lacking = [
+        below(path, key)
+        for path, part in walk(snapshot)
+        for key, array in arrays(part.state).items()
+        if is_numberless(array)
+    ]
+    if lacking:
+        raise UnsupportedStateError(
+            "there are no numbers to save, to give or to replace",
+            expected="arrays in memory",
+            found=f'on the device "meta": {listed(lacking)}',
+            fix="build it on another device, such as cpu, and restore a checkpoint into that",
+        )
+
+
+def glance_of(obj: Restorable) -> Snapshot:
+    """As `snapshot_of`, to see what is there: not to be kept, since what proves a component right is left out."""
+    with glancing():
+        return _snapshot_of(obj, "")
 
 
 def _snapshot_of(obj: Restorable, path: str) -> Snapshot:
@@ -83,14 +114,14 @@ def restore_into(obj: Restorable, snapshot: Snapshot, selection: Selection = _AL
         TieError: Arrays that are one in the object would get different values, or ties of the snapshot would be lost.
         SelectionError: A pattern of the selection matches nothing.
     """
-    live = snapshot_of(obj)
+    live = glance_of(obj)
     expected, patch = (live, snapshot) if selection == _ALL else (select(live, selection), select(snapshot, selection))
     require_same_ties(expected, patch, selection)
     return put(obj, live, expected, patch)
 
 
 def put(obj: Restorable, live: Snapshot, expected: Snapshot, patch: Snapshot, *, age: Age = "live") -> RestoreReport:
-    """Put a patch into an object, after checking that it is exactly what is expected.
+    """Put a patch into an object, after checking that it is exactly what is expected. All of it, or nothing.
 
     Args:
         obj: The object.
@@ -102,29 +133,48 @@ def put(obj: Restorable, live: Snapshot, expected: Snapshot, patch: Snapshot, *,
     Raises:
         SpecError: A component computes something else.
         StateMismatchError: Missing, unexpected and mismatched entries, all of them.
+        TieError: Two states for one component that stands in two places.
         IntegrityError: Arrays that were to be read later are not the ones that were saved.
     """
     require_fit(expected, patch)
     require_read(patch)
-    before = dict(walk(live))
-    pending = [
-        filling(object_at(obj, path), _filled_up(before[path], part), age) for path, part in walk(patch) if part.roles
-    ]
-    for each in pending:
-        each.target.check_own_state(each.state)
-    for target, state in [(each.target, each.filled()) for each in pending]:
-        target.set_own_state(state)
-    _set_metadata(obj, patch)
-    tell(each.target for each in pending)
+    before, objects = dict(walk(live)), objects_in(obj)
+    parts = {path: part for path, part in walk(patch) if part.roles}
+
+    def finish(given: Snapshot) -> None:
+        _set_metadata(objects, given)
+        tell(each.target for each in everyone)
+
+    with OpenFiles() as files:
+        everyone = [filling(objects[path], _filled_up(before[path], part), age, files) for path, part in parts.items()]
+        pending = one_each(everyone, list(parts))
+        for each in pending:
+            each.target.check_own_state(each.state)
+        if age == "new":
+            chosen = {id(each) for each in pending}
+            for each, state in [(each, each.filled()) for each in everyone]:
+                if id(each) in chosen:
+                    each.target.set_own_state(state)
+            finish(patch)
+        else:
+            replace_states(pending, partial(finish, patch), partial(finish, live))
     restored = {below(path, key) for path, part in walk(patch) for key in part.roles}
     everything = {below(path, key) for path, part in walk(live) for key in part.roles}
     return RestoreReport(tuple(sorted(restored)), tuple(sorted(everything - restored)))
 
 
-def _set_metadata(obj: Restorable, patch: Snapshot) -> None:
+def _set_metadata(objects: Mapping[str, Restorable], patch: Snapshot) -> None:
     for path, part in walk(patch):
         if part.whole:
-            object_at(obj, path).set_snapshot_metadata(part.metadata)
+            objects[path].set_snapshot_metadata(part.metadata)
+
+
+def objects_in(obj: Restorable, path: str = "") -> dict[str, Restorable]:
+    """Path -> component, of all that is in an object, itself first."""
+    found = {path: obj}
+    for name, child in obj.get_checkpointable_components():
+        found |= objects_in(child, below(path, name))
+    return found
 
 
 def object_at(obj: Restorable, path: str) -> Restorable:
@@ -165,12 +215,12 @@ def build(snapshot: Snapshot, *, device: str = "cpu", trust: tuple[str, ...] = (
         DeviceError: This machine lacks the device.
     """
     obj = _construct(snapshot, "", device, trust)
-    live = snapshot_of(obj)
+    live = glance_of(obj)
     require_fit(live, snapshot)
     if device == "meta":
-        _set_metadata(obj, snapshot)
+        _set_metadata(objects_in(obj), snapshot)
         return obj
-    _tie_again(obj, snapshot)
+    _tie_again(obj, live, snapshot)
     put(obj, live, live, snapshot, age="new")
     return obj
 
@@ -182,13 +232,14 @@ def _construct(snapshot: Snapshot, path: str, device: str, trust: tuple[str, ...
     return cls.build_from(snapshot.spec, children, device=device, trust=trust)
 
 
-def _tie_again(obj: Restorable, snapshot: Snapshot) -> None:
+def _tie_again(obj: Restorable, live: Snapshot, snapshot: Snapshot) -> None:
     """Ask the components that list ties to make them, the innermost first."""
-    for path, found in sorted(tree_ties(snapshot).outer.items(), reverse=True):
+    outer = tree_ties(snapshot).outer
+    for path, found in sorted(outer.items(), reverse=True):
         part = component(snapshot, path)
-        if lacking_ties(snapshot_of(object_at(obj, path)), part):
+        if lacking_ties(glance_of(object_at(obj, path)), part):
             object_at(obj, path).tie_components(found)
-    lost = lacking_ties(snapshot_of(obj), snapshot)
+    lost = lacking_ties(glance_of(obj) if outer else live, snapshot)
     if lost:
         raise TieError(
             f"{snapshot.spec.class_path} was built without ties that its snapshot has",

@@ -10,10 +10,11 @@ from itertools import islice
 
 from rlpipe.backends.remote import Url
 from rlpipe.checkpoint.choose import Goal, Recorded, damage_of, ranked, survey
+from rlpipe.checkpoint.foreign import foreign_in
 from rlpipe.checkpoint.format import MANIFEST_NAME
 from rlpipe.checkpoint.litter import discard
 from rlpipe.checkpoint.place import Place, place_of
-from rlpipe.errors import CheckpointError, CheckpointNotFoundError, ConfigError
+from rlpipe.errors import CheckpointError, CheckpointNotFoundError, ConfigError, StoreError, listed
 
 logger = logging.getLogger(__name__)
 
@@ -77,9 +78,10 @@ def apply_retention(committed: str | os.PathLike[str], retention: Retention) -> 
     """Remove older checkpoints beside one that has just been written.
 
     Only its like is touched: beside one with a recorded step those with one, beside one without those without.
-    Symbolic links, what they point to in the folder, and what is no sound checkpoint stay. A checkpoint that goes is
-    whole until it is gone; in a store it is none from the first file that goes. One that cannot be removed is reported
-    and logged, as the save itself did not fail.
+    Symbolic links, what they point to in the folder, and what is no sound checkpoint stay, and so does one with
+    something else in it. A checkpoint that goes is whole until it is gone; in a store it is none from the first file
+    that goes. One that cannot be removed, or a store that does not answer, is reported and logged, as the save itself
+    did not fail.
 
     Args:
         committed: The new checkpoint. It stays, whatever the rules say.
@@ -90,7 +92,14 @@ def apply_retention(committed: str | os.PathLike[str], retention: Retention) -> 
     """
     if retention.keeps_all:
         return RetentionReport()
-    newest = place_of(committed)
+    try:
+        return _apply(place_of(committed), retention)
+    except StoreError as error:
+        logger.warning("older checkpoints beside %s were not removed: %s", committed, error)
+        return RetentionReport(notes=(f"older checkpoints were not removed: {error.subject}",))
+
+
+def _apply(newest: Place, retention: Retention) -> RetentionReport:
     seen = survey(newest.parent)
     own = next((each for each in seen.found if each.path.name == newest.name), None)
     damage = damage_of(newest)
@@ -102,9 +111,11 @@ def apply_retention(committed: str | os.PathLike[str], retention: Retention) -> 
         )
     series = [each for each in seen.found if (each.step is None) == (own.step is None) and not each.path.is_symlink()]
     staying = {own.path, *_linked(newest.parent), *(each.path for each in kept(series, retention))}
-    removed, failed = _remove(each.path for each in series if each.path not in staying)
+    damaged = {each.path: damage_of(each.path) for each in series if each.path not in staying}
+    removed, failed = _remove(path for path, damage in damaged.items() if not damage)
     remaining = tuple(each.path for each in series if each.path in staying)
-    return RetentionReport(remaining, removed, failed, seen.notes)
+    left = (f"left {path}, which is damaged: {damage}" for path, damage in damaged.items() if damage)
+    return RetentionReport(remaining, removed, failed, (*seen.notes, *left))
 
 
 def kept(series: Sequence[Recorded], retention: Retention) -> list[Recorded]:
@@ -143,12 +154,18 @@ def _remove(paths: Iterable[Place]) -> tuple[tuple[Place, ...], tuple[tuple[Plac
     failed: list[tuple[Place, str]] = []
     for path in paths:
         try:
+            _require_alone(path)
             _discard(path)
             removed.append(path)
         except (OSError, CheckpointError) as error:
             failed.append((path, str(error)))
             logger.warning("the older checkpoint %s could not be removed: %s", path, error)
     return tuple(removed), tuple(failed)
+
+
+def _require_alone(place: Place) -> None:
+    if found := foreign_in(place):
+        raise CheckpointError("it has something else in it", found=listed(found), fix="move that away")
 
 
 def _discard(place: Place) -> None:

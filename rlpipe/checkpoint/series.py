@@ -44,20 +44,30 @@ class Series:
         """The directory of a step's checkpoint."""
         return place_of(self.folder) / f"step-{step}"
 
-    def write(self, snapshot: Snapshot, *, step: int, score: float | None = None) -> Place:
+    def write(
+        self,
+        snapshot: Snapshot,
+        *,
+        step: int,
+        score: float | None = None,
+        attachments: Mapping[str, str | os.PathLike[str]] | None = None,
+    ) -> Place:
         """Write the checkpoint of a step, then remove what the retention lets go.
 
         Args:
             snapshot: What is written.
             step: The step of training, from 0.
             score: How good it is, for `best`; None if nobody knows.
+            attachments: Component path -> a folder whose files travel with it (see `write_checkpoint`).
 
         Returns:
             Its directory.
 
         Raises:
             CheckpointError: It was not written; nothing was removed.
-            UnsupportedStateError: A step, a score or a state that no checkpoint can hold.
+            UnsupportedStateError: A step, a score, a state or attachments that no checkpoint can hold.
+            SelectionError: Attachments for a component that is not there.
+            IdError: The name of an attachment that no file can have everywhere.
         """
         path = self.path_of(step)
         write_checkpoint(
@@ -67,6 +77,7 @@ class Series:
             if_exists=self.if_exists or ("error" if isinstance(path, Url) else "replace"),
             durability=self.durability,
             provenance={**self.provenance, **made_at(step=step, score=score, run=self.run)},
+            attachments=attachments,
         )
         apply_retention(path, self.retention)
         return path

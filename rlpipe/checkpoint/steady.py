@@ -47,25 +47,32 @@ def steadily(
 def _steadily(path: Path, read: Callable[[Place], _T], is_sound: Callable[[_T], bool]) -> _T:
     failed_at = None
     for _ in range(_ATTEMPTS):
-        directory = locate(path)
-        before = _mark(directory)
+        directory, before = _found(path)
         try:
             found = read(directory)
         except (CheckpointError, OSError):
             # A second look, as a time stamp may be too coarse to show a replacement.
-            if failed_at == before == _mark(locate(path)):
+            if failed_at == before == _found(path)[1]:
                 raise
         else:
-            if is_sound(found) or failed_at == before == _mark(locate(path)):
+            if is_sound(found) or failed_at == before == _found(path)[1]:
                 return found
         failed_at = before
     return read(locate(path))
 
 
+def _found(path: Path) -> tuple[Path, tuple[str | int, ...]]:
+    """Where the checkpoint lies, and its mark."""
+    if mark := _mark(path):
+        return path, mark
+    directory = locate(path)
+    return directory, _mark(directory)
+
+
 def _mark(directory: Path) -> tuple[str | int, ...]:
-    """Changes when the checkpoint is replaced; costs one call to the system."""
+    """Changes when the checkpoint is replaced; costs one call to the system. Empty if there is none."""
     try:
-        status = (directory / MANIFEST_NAME).stat()
+        status = os.stat(f"{directory}/{MANIFEST_NAME}")  # noqa: PTH116  pathlib costs as much as the call itself
     except OSError:
-        return (directory.name,)
+        return ()
     return (directory.name, status.st_ino, status.st_mtime_ns, status.st_size)

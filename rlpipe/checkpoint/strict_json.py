@@ -23,8 +23,11 @@ Json: TypeAlias = Any
 MAX_INTEGER = 2**53
 """Numbers beyond this are not exact in every JSON reader; no size or offset comes near."""
 
-_MAX_VALUES, _BYTES_PER_VALUE = 100_000, 16
-"""A value takes up to a hundred times its text in memory; a hash has 36 bytes of text."""
+MAX_VALUES, _BYTES_PER_VALUE = 100_000, 16
+"""Any text may hold so many values, and one more for so many bytes of it.
+
+A value takes up to a hundred times its text in memory; a hash has 36 bytes of text.
+"""
 
 _HEX = re.compile("[0-9a-f]*")
 
@@ -148,10 +151,10 @@ def are_digests(values: Collection[Json], digits: int) -> bool:
 
 def excess(text: str) -> str:
     """How many values a text holds, if they are too many to be parsed; else ""."""
-    if len(text) <= _MAX_VALUES:
+    if len(text) <= MAX_VALUES:
         return ""
     values = sum(map(text.count, "[{,"))
-    limit = _MAX_VALUES + len(text) // _BYTES_PER_VALUE
+    limit = MAX_VALUES + len(text) // _BYTES_PER_VALUE
     return f"about {values} values, where {limit} would do" if values > limit else ""
 
 

@@ -13,12 +13,12 @@ import shutil
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import xxhash
 
-from rlpipe.checkpoint.litter import ASIDE_PREFIX
+from rlpipe.checkpoint.litter import ASIDE_PREFIX, held
 from rlpipe.errors import CheckpointExistsError
 
 _NAMED, _HASHED = f"{ASIDE_PREFIX}name-", f"{ASIDE_PREFIX}hash-"
@@ -52,12 +52,13 @@ def take_place(stage: Path, target: Path, before: str | None, marker: str) -> No
     if before is None or not target.exists():
         _rename_to_free(stage, target)
         return
-    _require_seal(target, target, before, marker)
-    if not _exchange(stage, target):
-        _rename_twice(stage, target, before, marker)
-    elif seal_of(stage, marker) != before:
-        _exchange(stage, target)
-        raise _overrun(target)
+    with held(target):
+        _require_seal(target, target, before, marker)
+        if not _exchange(stage, target):
+            _rename_twice(stage, target, before, marker)
+        elif seal_of(stage, marker) != before:  # only where directories cannot be locked
+            _exchange(stage, target)
+            raise _overrun(target)
 
 
 def _require_seal(directory: Path, target: Path, before: str, marker: str) -> None:
@@ -97,6 +98,7 @@ def _rename_twice(stage: Path, target: Path, before: str, marker: str) -> None:
         raise
 
 
+@lru_cache(maxsize=4)
 def aside_of(target: Path) -> Path:
     """Where an old checkpoint waits between two renames; a name that gets too long is hashed."""
     name = _NAMED + target.name

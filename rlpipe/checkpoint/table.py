@@ -14,18 +14,18 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from json.encoder import encode_basestring_ascii as json_text
 from math import prod
-from typing import NamedTuple, cast
+from typing import NamedTuple, TypeAlias, cast
 
 from rlpipe.backends.backend import Backend
 from rlpipe.backends.extents import ArrayFile, Extent
 from rlpipe.backends.layout import ALIGNMENT, Layout, Slot
 from rlpipe.checkpoint.strict_json import MAX_INTEGER, Json, Strict
 from rlpipe.errors import ManifestError, UnsupportedStateError
-from rlpipe.snapshot.dtypes import DTYPES, storage_dtype
+from rlpipe.snapshot.dtypes import DTYPES, DType, logical_name, storage_dtype
 from rlpipe.snapshot.identity import array_row
 from rlpipe.snapshot.skeleton import MAX_DEPTH
 from rlpipe.snapshot.snapshot import ROLES, Role
-from rlpipe.snapshot.state import State, from_entries, join, split
+from rlpipe.snapshot.state import Nesting, join, nesting, split
 
 DIGEST_DIGITS = 32
 """Of xxh3-128 in hex."""
@@ -39,6 +39,9 @@ _START, _END = ',"arrays":[\n', "\n]}"
 
 _FIELDS = ("backend", "name", "size", "frame")
 _MAX_RANK = 64
+_MAX_EMPTY = 2**63 - 1
+"""Numpy refuses even an array without elements whose other lengths, times its item, are more than this."""
+
 _FILE_NAME = re.compile(r"state\.[a-z0-9]{1,16}")
 _TAME_KEY = re.compile(r"(?:[A-Za-z0-9_]+/)*[A-Za-z0-9_]+")
 _REMEMBERED, _REMEMBERED_ROWS = 2**16, 2**10
@@ -71,10 +74,10 @@ class Table:
         return tuple(array_row(each.key, each.dtype, each.shape) for each in self.extents.values())
 
     @cached_property
-    def form(self) -> State | None:
-        """The state of the arrays alone, each key in the place of its array; None if a key goes on below another."""
+    def nesting(self) -> Nesting | None:
+        """How the state of the arrays alone is nested; None if they are none: a key goes on below another one."""
         try:
-            return from_entries({key: key for key in self.extents})
+            return nesting(self.extents)
         except UnsupportedStateError:
             return None
 
@@ -97,6 +100,10 @@ class Row(NamedTuple):
     tied_to: str
 
 
+LiveRow: TypeAlias = tuple[str, DType, tuple[int, ...], Role, str]
+"""A `Row` with the dtype itself in place of its name: what it costs least to ask an array for."""
+
+
 def table_of(text: str, strict: Strict) -> Table:
     """The table of a text.
 
@@ -116,12 +123,12 @@ def _parse_once(text: str) -> Table:
     return _parse(text, Strict(""))
 
 
-def table_for(backend: Backend, rows: tuple[tuple[str, str, tuple[int, ...], Role, str], ...]) -> tuple[Table, Layout]:
+def table_for(backend: Backend, rows: tuple[LiveRow, ...]) -> tuple[Table, Layout]:
     """The table, and the layout, of arrays that are to be written by a backend.
 
     Args:
         backend: The backend.
-        rows: A `Row`, or a tuple like one, for each array, sorted by key.
+        rows: One for each array, sorted by key.
 
     Raises:
         UnsupportedStateError: Something that the backend cannot hold, named by its key.
@@ -129,8 +136,8 @@ def table_for(backend: Backend, rows: tuple[tuple[str, str, tuple[int, ...], Rol
     return _make_once(backend, rows) if len(rows) <= _REMEMBERED_ROWS else _make(backend, rows)
 
 
-def _make(backend: Backend, rows: tuple[tuple[str, str, tuple[int, ...], Role, str], ...]) -> tuple[Table, Layout]:
-    named = [Row(*row) for row in rows]
+def _make(backend: Backend, rows: tuple[LiveRow, ...]) -> tuple[Table, Layout]:
+    named = [Row(key, logical_name(dtype), shape, role, tied_to) for key, dtype, shape, role, tied_to in rows]
     aliases: dict[str, list[str]] = {}
     for row in named:
         if row.tied_to:
@@ -208,7 +215,8 @@ def _extent(key: str, dtype: Json, shape: Json, offset: Json, place: str, size: 
     lengths = tuple(strict.integer(length, f"{place}.shape") for length in strict.items(shape, f"{place}.shape"))
     if len(lengths) > _MAX_RANK:
         strict.fail(f"{place}.shape", f"at most {_MAX_RANK} dimensions", found=f"{len(lengths)}")
-    nbytes = prod(lengths) * storage_dtype(strict.choice(dtype, f"{place}.dtype", DTYPES.keys())).itemsize
+    itemsize = storage_dtype(strict.choice(dtype, f"{place}.dtype", DTYPES.keys())).itemsize
+    nbytes = prod(lengths) * itemsize
     position = strict.integer(offset, f"{place}.offset")
     if position + nbytes > size or position % ALIGNMENT:
         strict.fail(
@@ -218,6 +226,8 @@ def _extent(key: str, dtype: Json, shape: Json, offset: Json, place: str, size: 
         )
     if not nbytes and position:
         strict.fail(f"{place}.offset", "0 for an array without elements", value=offset)
+    if not nbytes and prod(filter(None, lengths)) * itemsize > _MAX_EMPTY:
+        strict.fail(f"{place}.shape", "lengths that numpy can count, also beside a 0", value=shape)
     return Extent(key, dtype, lengths, position, nbytes)
 
 

@@ -9,9 +9,9 @@ from typing import Any, Literal, TypeAlias
 from rlpipe.checkpoint.array_info import ArrayInfo
 from rlpipe.checkpoint.component import Component
 from rlpipe.checkpoint.manifest import Manifest, TieMember
-from rlpipe.errors import IntegrityError, TieError, listed
-from rlpipe.snapshot.selection import Selection
-from rlpipe.snapshot.snapshot import Snapshot, below, entry_of, tied, walk
+from rlpipe.errors import IntegrityError, listed
+from rlpipe.snapshot.selection import Selection, torn_apart
+from rlpipe.snapshot.snapshot import Snapshot, are_apart, below, entry_of, tied, walk
 from rlpipe.snapshot.state import arrays
 
 Infos: TypeAlias = dict[str, dict[str, ArrayInfo]]
@@ -42,6 +42,8 @@ def tree_ties(snapshot: Snapshot) -> TreeTies:
 
 def ties_of(parts: Mapping[str, Mapping[str, Any]]) -> TreeTies:
     """The ties of a tree whose arrays are given: component path -> array key -> array."""
+    if are_apart([array for found in parts.values() for array in found.values()]):
+        return TreeTies({}, {})
     inner: dict[str, list[tuple[str, ...]]] = {}
     outer: dict[str, list[tuple[TieMember, ...]]] = {}
     for group in tied({(path, key): array for path, found in parts.items() for key, array in found.items()}):
@@ -98,8 +100,10 @@ def share(root: Component, found: Mapping[str, dict[str, Any]]) -> None:
     Raises:
         IntegrityError: A manifest lists a tie between arrays that differ, or are not there.
     """
-    opened = {each.path: each.manifest for each in root.walk()}
-    for above in root.walk():
+    components = root.walk()
+    tying = [each for each in components if each.manifest.ties]
+    opened = {each.path: each.manifest for each in components} if tying else {}
+    for above in tying:
         for tie in above.manifest.ties:
             places = [place for place in _places(above, tie) if place[0] in opened]
             _require_same([_described(opened[path], key) for path, key in places], places, above)
@@ -145,12 +149,7 @@ def refuse_ties_to_unread(root: Component, selection: Selection) -> None:
             if inside and outside:
                 torn.append(f"{listed(inside)} with {listed(outside)}")
     if torn:
-        raise TieError(
-            "the selection takes only a part of arrays that are tied",
-            expected="all names of a tied array, or none",
-            found="; ".join(torn),
-            fix="select the partners too, or let go of them: select.ties=untie",
-        )
+        raise torn_apart(torn)
 
 
 def _takes(selection: Selection, opened: Mapping[str, Component], path: str, key: str) -> bool:

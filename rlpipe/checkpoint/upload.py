@@ -13,19 +13,16 @@ from __future__ import annotations
 
 import secrets
 import tempfile
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from rlpipe.backends.remote import Url
+from rlpipe.backends.remote import Url, in_store
 from rlpipe.checkpoint.directory import IfExists
 from rlpipe.checkpoint.format import MANIFEST_NAME
 from rlpipe.errors import CheckpointError, CheckpointExistsError, ConfigError, listed
 
 CLAIM_NAME = ".rlpipe-claim"
-_AT_A_TIME = 8
-"""Files on their way at once: a store answers slowly, and many at once."""
 
 
 @contextmanager
@@ -73,7 +70,7 @@ def _upload(folder: Path, url: Url) -> None:
     try:
         _require_alone(claim)
         for group in _in_order(folder):
-            _each(lambda name: _put(folder, url, name, done), group)
+            in_store(lambda name: _put(folder, url, name, done), group)
     except BaseException:
         _remove(*done, claim)
         raise
@@ -154,11 +151,3 @@ def _commit(folder: Path, url: Url) -> None:
             found="another checkpoint, whose files may be mixed with those of this save",
             fix="verify it (task=verify), let one process write to a path, and save to another one",
         ) from None
-
-
-def _each(function: Callable[[str], None], names: list[str]) -> None:
-    if len(names) == 1:
-        function(names[0])
-    elif names:
-        with ThreadPoolExecutor(min(_AT_A_TIME, len(names))) as pool:
-            list(pool.map(function, names))

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from rlpipe.backends.extents import damaged_parts
+from rlpipe.backends.remote import Url, in_store
 from rlpipe.checkpoint.attachments import damaged_attachments, unlisted_attachments
 from rlpipe.checkpoint.authenticity import require_sha256, sha256_of
-from rlpipe.checkpoint.component import Component, open_manifest, require_listed, require_present, unlisted
+from rlpipe.checkpoint.component import (
+    Component,
+    fetch_manifests,
+    open_manifest,
+    require_listed,
+    require_present,
+    unlisted,
+)
+from rlpipe.checkpoint.foreign import unlisted_in
 from rlpipe.checkpoint.format import MANIFEST_NAME
 from rlpipe.checkpoint.identical import identical_policies
 from rlpipe.checkpoint.inspect import inspect_checkpoint
@@ -97,7 +106,11 @@ def verify_checkpoint(path: str | os.PathLike[str], *, sha256: str | None = None
 def _verify(path: Place, directory: Place, sha256: str | None) -> VerifyReport:
     if not directory.is_dir() or not any(directory.iterdir()):
         open_manifest(directory)
-    checked = list(_check(str(directory), "", ""))
+    names = list(directory.sizes_below()) if isinstance(directory, Url) else None
+    parts = list(_parts(str(directory), "", ""))
+    checked = (
+        [_check(each, None) for each in parts] if names is None else in_store(lambda each: _check(each, names), parts)
+    )
     findings = [finding for each in checked for finding in each.findings]
     findings = findings or list(_check_as_one(directory))
     other = "" if findings or sha256 is None else _other(directory, sha256)
@@ -110,26 +123,40 @@ def _verify(path: Place, directory: Place, sha256: str | None) -> VerifyReport:
     return VerifyReport(path, tuple(findings), tuple(notes), len(checked), nbytes, identical, other)
 
 
-def _check(directory: str, path: str, expected: str) -> Iterator[_Checked]:
-    """Check a component and those inside; a damaged one stops nothing but itself."""
+def _parts(directory: str, path: str, expected: str, data: bytes | None = None) -> Iterator[Component | Finding]:
+    """A component and those inside, or what is wrong with its manifest; a damaged one stops nothing but itself."""
     try:
-        require_present(directory, path)
-        manifest, digest = open_manifest(directory)
+        if path and data is None:
+            require_present(directory, path)
+        found = Component(path, directory, *open_manifest(directory, data))
         if expected:
-            require_listed(Component(path, directory, manifest, digest), expected)
+            require_listed(found, expected)
     except CheckpointError as error:
-        yield _Checked((Finding(path, MANIFEST_NAME, "", _line(error)),))
+        yield Finding(path, MANIFEST_NAME, "", _line(error))
         return
-    strange = [*unlisted(directory, manifest), *unlisted_attachments(directory, manifest.attachments)]
+    yield found
+    children = found.manifest.children
+    fetched = fetch_manifests(directory, children)
+    for name, digest in sorted(children.items()):
+        yield from _parts(f"{directory}/{name}", below(path, name), digest, fetched.get(name))
+
+
+def _check(part: Component | Finding, names: Collection[str] | None) -> _Checked:
+    """Check the files of a component; the names are those of all files, where the component lies in a store."""
+    if isinstance(part, Finding):
+        return _Checked((part,))
+    directory, path, manifest = part.directory, part.path, part.manifest
+    if names is None:
+        strange = [*unlisted(directory, manifest), *unlisted_attachments(directory, manifest.attachments)]
+    else:
+        strange = unlisted_in(names, path, manifest)
     notes = tuple(f"{below(path, name)} is not listed, and was ignored" for name in strange)
     file = manifest.table.file
     nbytes = (file.size if file else 0) + sum(each.size for each in manifest.attachments.values())
     attached = (
         Finding(path, name, "", message) for name, message in damaged_attachments(directory, manifest.attachments)
     )
-    yield _Checked((*_check_arrays(directory, path, manifest), *attached), notes, nbytes)
-    for name, child in sorted(manifest.children.items()):
-        yield from _check(f"{directory}/{name}", below(path, name), child)
+    return _Checked((*_check_arrays(directory, path, manifest), *attached), notes, nbytes)
 
 
 def _check_arrays(directory: str, path: str, manifest: Manifest) -> Iterator[Finding]:
@@ -158,4 +185,7 @@ def _other(directory: Place, expected: str) -> str:
 
 
 def _line(error: CheckpointError) -> str:
-    return "; ".join(line.strip() for line in str(error).splitlines() if not line.startswith("  fix"))
+    """The error on one line; what to do about it only where that is not what helps against all damage."""
+    parts = (("expected", error.expected), ("found", error.found), ("fix", error.fix))
+    told = (f"{name}: {text}" for name, text in parts if text and text != error.usual_fix)
+    return " ".join("; ".join([error.subject, *told]).split("\n"))

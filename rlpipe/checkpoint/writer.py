@@ -4,33 +4,32 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from rlpipe.backends.array_file import Durability, digests_of, write_all, write_arrays
+from rlpipe.backends.array_file import Durability, digests_of, raw_of, write_arrays, write_file
 from rlpipe.backends.backend import resolve
 from rlpipe.backends.remote import Url
-from rlpipe.checkpoint.attachments import copy_in, files_in
+from rlpipe.checkpoint.attachments import copy_in, files_of
 from rlpipe.checkpoint.component import refuse_part_of_another
 from rlpipe.checkpoint.directory import IfExists, locate, real_path, staged, sync_directory
+from rlpipe.checkpoint.foreign import refuse_to_lose
 from rlpipe.checkpoint.format import MANIFEST_NAME, MAX_MANIFEST_SIZE
 from rlpipe.checkpoint.linking import Former
 from rlpipe.checkpoint.manifest import Manifest, Origin, excess_of, identity_of, seal
 from rlpipe.checkpoint.place import place_of
 from rlpipe.checkpoint.plan import Plan, plans_of
 from rlpipe.checkpoint.strict_json import Json, plain_text
+from rlpipe.checkpoint.table import Table
 from rlpipe.checkpoint.upload import uploaded
 from rlpipe.errors import UnsupportedStateError
-from rlpipe.snapshot.identity import stored
-from rlpipe.snapshot.snapshot import Snapshot, below, component
+from rlpipe.snapshot.snapshot import Snapshot, below
 
 Where = TypeVar("Where", bound=str | os.PathLike[str])
 
 
-@dataclass(frozen=True, slots=True)
-class _Written:
+class _Written(NamedTuple):
     """What a parent remembers of a child."""
 
     manifest_hash: str
@@ -73,7 +72,8 @@ def write_checkpoint(
         The path, as given.
 
     Raises:
-        CheckpointExistsError: There is something at the path, or it is a component of a checkpoint around it.
+        CheckpointExistsError: There is something at the path, or in what is replaced, or the path is a component of a
+            checkpoint around it.
         CheckpointError: The system cannot write there.
         UnsupportedStateError: A state that no checkpoint, or not this backend, can hold; attachments that are no folder
             of files.
@@ -84,7 +84,7 @@ def write_checkpoint(
     origin = Origin(datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"), dict(provenance or {}))
     plain_text(origin.provenance, "provenance")
     plans = plans_of(snapshot, resolve(backend))
-    attached = _attached(snapshot, attachments or {})
+    attached = files_of(snapshot, attachments or {})
     place = place_of(path)
     if isinstance(place, Url):
         with uploaded(place, if_exists=if_exists) as stage:
@@ -92,19 +92,13 @@ def write_checkpoint(
         return path
     target = real_path(place)
     refuse_part_of_another(target)
-    if previous is None and if_exists == "replace":
-        previous = locate(target)
+    if if_exists == "replace":
+        refuse_to_lose(locate(target))
+        previous = previous or locate(target)
     with staged(target, if_exists=if_exists, durability=durability) as stage:
         former = None if previous is None else Former(os.fspath(previous), durability)
         _write(plans, attached, "", str(stage), former, durability, origin)
     return path
-
-
-def _attached(snapshot: Snapshot, attachments: Mapping[str, str | os.PathLike[str]]) -> dict[str, Mapping[str, Path]]:
-    """Component path -> files to attach to it."""
-    for path in attachments:
-        component(snapshot, path)
-    return {path: files_in(folder) for path, folder in attachments.items()}
 
 
 def _write(
@@ -144,14 +138,17 @@ def _write_arrays(plan: Plan, directory: str, former: Former | None, durability:
     table = plan.table
     if plan.layout is None or table.file is None:
         return {}
-    raws = {key: stored(plan.arrays[key]) for key in plan.layout.offsets}
+    raws = {key: raw_of(array) for key, array in plan.arrays.items() if key not in table.tied}
     if former and former.has_table(table):
-        found = digests_of(raws)
-        digests = {key: found[table.tied.get(key, key)] for key in table.extents}
+        digests = _of_all(table, digests_of(raws))
         if former.link_arrays(directory, table, digests):
             return digests
-    found = write_arrays(f"{directory}/{table.file.name}", plan.layout, raws, durability=durability)
-    return {key: found[table.tied.get(key, key)] for key in table.extents}
+    return _of_all(table, write_arrays(f"{directory}/{table.file.name}", plan.layout, raws, durability=durability))
+
+
+def _of_all(table: Table, digests: dict[str, str]) -> dict[str, str]:
+    """The digests of all arrays of a table, out of those without the tied ones, in its order."""
+    return {key: digests[table.tied.get(key, key)] for key in table.extents} if table.tied else digests
 
 
 def _write_manifest(
@@ -168,15 +165,5 @@ def _write_manifest(
             fix="keep large bytes values as uint8 arrays, and long lists of numbers as arrays too",
         )
     if not (former and former.link_manifest(directory, text)):
-        _write_text(f"{directory}/{MANIFEST_NAME}", text, durability)
+        write_file(f"{directory}/{MANIFEST_NAME}", text.encode(), durability=durability)
     return digest
-
-
-def _write_text(file: str, text: str, durability: Durability) -> None:
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-    try:
-        write_all(descriptor, text.encode())
-        if durability == "fsync":
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

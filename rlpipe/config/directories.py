@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -152,13 +153,18 @@ def job_rows(jobs: Sequence[JobResult]) -> list[tuple[str, ...]]:
     return [
         (
             job.name,
-            " ".join(override for override in job.overrides if override not in shared),
+            " ".join(_as_typed(override) for override in job.overrides if override not in shared),
             "ok" if job.exit_code == 0 else f"failed ({job.exit_code})",
             f"{job.result['seconds']:.1f}" if "seconds" in job.result else "",
             str(job.result.get("error", {}).get("subject", "")).partition("\n")[0],
         )
         for job in jobs
     ]
+
+
+def _as_typed(override: str) -> str:
+    """Without the backslashes that Hydra's sweeper puts before characters of its grammar."""
+    return re.sub(r"\\([\\()\[\]{}:=, \t])", r"\1", override)
 
 
 def _job_order(directory: Path) -> tuple[int, str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override, QuotedString
+from hydra.core.override_parser.types import Override, QuotedString, ValueType
 from hydra.errors import HydraException
 
 from rlpipe.config import conf
@@ -146,5 +146,6 @@ def values_of(override: Override) -> list[object]:
     """The values that are spelt out; a sweep made by a function is left to Hydra."""
     if not override.is_sweep_override():
         return [override.value()]
-    choices = override.sweep_iterator() if override.is_choice_sweep() else ()
+    is_spelt_out = override.is_choice_sweep() and override.value_type is not ValueType.GLOB_CHOICE_SWEEP
+    choices = override.sweep_iterator() if is_spelt_out else ()
     return [choice.text if isinstance(choice, QuotedString) else choice for choice in choices]

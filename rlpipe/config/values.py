@@ -63,7 +63,13 @@ def choice(key: str, value: Any, findings: Findings, *, among: Sequence[Name]) -
 def choices(key: str, value: Any, findings: Findings, *, among: Sequence[Name], of: str) -> tuple[Name, ...] | None:
     """A list of some names; null stays None."""
     texts = text_list(key, value, findings, of=of)
-    return None if texts is None else tuple(choice(key, text, findings, among=among) for text in texts)
+    for text in texts or ():
+        if text not in among:
+            near = closest(text, among)
+            meant = ",".join(near[0] if each == text and near else each for each in texts or ())
+            fix = f"did you mean '{key}=[{meant}]'?" if near else f"choose some, such as '{key}=[{among[0]}]'"
+            findings.add(key, expected=f"some of {listed(among)}", found=repr(text), fix=fix)
+    return None if texts is None else tuple(among[among.index(text)] for text in texts if text in among)
 
 
 def text(key: str, value: Any, findings: Findings) -> str | None:

@@ -18,7 +18,7 @@ from rlpipe.exporters.target import Step as Loaded
 from rlpipe.policies.aside import Aside
 from rlpipe.policies.interface import Port
 from rlpipe.policies.observations import Observations
-from rlpipe.policies.step import Step
+from rlpipe.policies.step import Step, forgetful
 from rlpipe.snapshot.spaces import Space, from_json, nested_batch
 from rlpipe.snapshot.spec import Json
 
@@ -64,12 +64,7 @@ class Artifact:
             ArtifactError: The artifact answers with something else than it promises, remembers, or gives no actions.
         """
         if self.signature.memory:
-            raise ArtifactError(
-                f"{self.file.name} remembers, and compute_actions forgets",
-                expected="the state that the last step gave",
-                found="no state",
-                fix="actions, state = artifact.step(observations, state), with state=None at the start of an episode",
-            )
+            raise forgetful(self.file.name, "artifact", ArtifactError)
         return self.step(observations).actions
 
     def step(

@@ -56,7 +56,7 @@ def staging(place: Path) -> Iterator[Path]:
             f"the artifact {place} was not written",
             expected=error.expected,
             found=error.found or error.subject,
-            fix="choose another artifact.path",
+            fix="choose another artifact.path, or see to its permissions and the room on its disk",
         ) from error
 
 

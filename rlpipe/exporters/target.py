@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from math import isfinite
@@ -65,6 +66,25 @@ def resolve(target_id: str) -> Target:
         fix = f"did you mean {near}?" if near else "choose one of the targets that exist"
         raise ConfigError(f"there is no target {target_id!r}", expected=listed(known), found=repr(target_id), fix=fix)
     return cast("Target", import_module(f"rlpipe.exporters.targets.{target_id}"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckOptions:
+    """How an artifact is checked; the options of a target are these and its own.
+
+    Attributes:
+        atol: Absolute tolerance of the verification.
+        rtol: Relative tolerance of the verification.
+        timeout: Seconds after which the export is ended.
+    """
+
+    atol: float = 1e-5
+    rtol: float = 1e-5
+    timeout: float = 600.0
+
+    def __post_init__(self) -> None:
+        """Check the values; a target's file is called as the target is."""
+        require_tolerances(type(self).__module__.rpartition(".")[2], atol=self.atol, rtol=self.rtol)
 
 
 def require_tolerances(target_id: str, **tolerances: float) -> None:

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection
+from typing import Any
 
 
 class InferenceOnlyAPI(ABC):
-    """A module that says which of its attributes it needs for training alone."""
+    """A module that says which of its attributes it needs for training alone; any class with the method is one.
+
+    RLlib leaves the method of other classes unasked, so that copies that should only act hold everything.
+    """
+
+    @classmethod
+    def __subclasshook__(cls, other: type, /) -> Any:
+        if cls is not InferenceOnlyAPI:
+            return NotImplemented
+        return any("get_non_inference_attributes" in vars(base) for base in other.__mro__) or NotImplemented
 
     @abstractmethod
     def get_non_inference_attributes(self) -> list[str]:

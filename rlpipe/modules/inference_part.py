@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+from rlpipe.checkpoint.checkpointable import Checkpointable
 from rlpipe.checkpoint.restorable import Restorable
 from rlpipe.snapshot.state import State, entries, from_entries
 
@@ -16,3 +19,27 @@ def inference_part(component: Restorable, state: State) -> State:
     roles = component.get_own_roles()
     own = entries({name: value for name, value in state.items() if name not in inside})
     return {**from_entries({key: value for key, value in own.items() if roles[key] == "inference"}), **inside}
+
+
+class InferenceCheckpointable(Checkpointable):
+    """A `Checkpointable` whose state can be asked for without what only training needs."""
+
+    def get_state(
+        self,
+        components: str | Collection[str] | None = None,
+        *,
+        not_components: str | Collection[str] | None = None,
+        inference_only: bool = False,
+    ) -> State:
+        """A copy of the state, components under their names; with `inference_only` just what a slim one has.
+
+        Args:
+            components: See `Checkpointable.get_state`.
+            not_components: See `Checkpointable.get_state`.
+            inference_only: Leave out the entries of the role training.
+
+        Raises:
+            SelectionError: A name that no component has.
+        """
+        state = super().get_state(components, not_components=not_components)
+        return inference_part(self, state) if inference_only else state

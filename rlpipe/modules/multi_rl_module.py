@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -10,13 +10,13 @@ from typing import Any, Self
 import torch
 from torch import nn
 
-from rlpipe.checkpoint.checkpointable import Checkpointable
 from rlpipe.checkpoint.classes import class_path_of, resolve_class
+from rlpipe.checkpoint.glance import is_glance
 from rlpipe.checkpoint.restorable import Restorable
 from rlpipe.errors import IdError, SelectionError, SpecError, listed
 from rlpipe.modules.container_proof import Parts, network_of, require_needless
 from rlpipe.modules.inference_only_api import InferenceOnlyAPI
-from rlpipe.modules.inference_part import inference_part
+from rlpipe.modules.inference_part import InferenceCheckpointable
 from rlpipe.modules.rl_module import attribute_list, plain_json
 from rlpipe.modules.torch import module_state
 from rlpipe.modules.torch.building import built_on
@@ -32,7 +32,7 @@ from rlpipe.snapshot.state import State
 _NETWORKS = "_networks."
 
 
-class MultiRLModule(nn.Module, Checkpointable):
+class MultiRLModule(nn.Module, InferenceCheckpointable):
     """Modules, or policies, under their ids; a subclass may hold networks of its own, and layers that modules share.
 
     A subclass builds its own networks in `setup`; there it may put a layer of its own, or of one module, into others.
@@ -114,6 +114,21 @@ class MultiRLModule(nn.Module, Checkpointable):
         self._rl_modules[module_id] = module
         self._networks.append(network_of(module))
 
+    def add_module(self, name: str, module: nn.Module | None) -> None:
+        """Torch's own, for networks of the container.
+
+        Raises:
+            SpecError: It is an RL module, which RLlib's method of this name would take in under its id.
+        """
+        if isinstance(module, Restorable):
+            raise SpecError(
+                f"add_module({name!r}) makes an RL module a network of the container itself",
+                expected="a plain torch module",
+                found=type(module).__qualname__,
+                fix=f"add_rl_module({name!r}, module)",
+            )
+        super().add_module(name, module)
+
     def remove_rl_module(self, module_id: str) -> Any:
         """Let go of a module; gives it. Layers that others share with it stay theirs.
 
@@ -170,17 +185,6 @@ class MultiRLModule(nn.Module, Checkpointable):
         """As `forward_inference`, for losses."""
         return {name: network_of(self[name]).forward_train(part) for name, part in batch.items()}
 
-    def get_state(
-        self,
-        components: str | Collection[str] | None = None,
-        *,
-        not_components: str | Collection[str] | None = None,
-        inference_only: bool = False,
-    ) -> State:
-        """A copy of the state, modules under their ids; with `inference_only` just what acts."""
-        state = super().get_state(components, not_components=not_components)
-        return inference_part(self, state) if inference_only else state
-
     def get_spec(self) -> Spec:
         """See `Restorable`."""
         options = {"inference_only": self.inference_only} if isinstance(self, InferenceOnlyAPI) else {}
@@ -198,7 +202,7 @@ class MultiRLModule(nn.Module, Checkpointable):
         """
         removed = self.removable_attributes()
         roles = module_state.roles_of(self._own_state_dict(), self._aliases, removed)
-        if "training" in roles.values() and not is_trial():
+        if "training" in roles.values() and not is_trial() and not is_glance():
             self._prove(removed)
         return roles
 

@@ -74,4 +74,5 @@ def noise(spec: TensorSpec, n: int, rng: np.random.Generator) -> Array:
 
 def _mask(allowed: Allowed | None, shape: tuple[int, ...]) -> Array:
     """(1, n) bool; all True where the environment has no mask."""
-    return np.ones((1, *shape), bool) if allowed is None else np.asarray(allowed(), bool).reshape(1, *shape)
+    found = None if allowed is None else allowed()
+    return np.ones((1, *shape), bool) if found is None else np.asarray(found, bool).reshape(1, *shape)

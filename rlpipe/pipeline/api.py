@@ -5,26 +5,32 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
-from rlpipe.checkpoint.authenticity import require_sha256
-from rlpipe.errors import ConfigError, closest, listed
-from rlpipe.exporters.labels import Labels, plain
+from rlpipe.exporters.labels import Labels
+from rlpipe.pipeline.arguments import (
+    Path,
+    Roles,
+    read_choice,
+    read_export,
+    read_labels,
+    read_native_models,
+    read_rename,
+    read_select,
+    read_sha256,
+    read_source,
+    read_targets,
+    read_trust,
+)
 from rlpipe.pipeline.progress import NoProgress
 from rlpipe.pipeline.settings import (
-    SHOW,
     CheckpointSettings,
-    ExportSettings,
     RestoreSettings,
     RunSettings,
-    SelectSettings,
     SourceSettings,
     VerifySettings,
 )
 from rlpipe.policies.graph_options import GraphOptions
-from rlpipe.snapshot.ids import validate_policy_id
-from rlpipe.snapshot.snapshot import ROLES, Role
-from rlpipe.snapshot.texts import require_texts
 
 if TYPE_CHECKING:
     from rlpipe.pipeline.reports import Report
@@ -33,9 +39,6 @@ if TYPE_CHECKING:
     from rlpipe.pipeline.tasks.save import SaveReport
     from rlpipe.pipeline.tasks.verify import VerifyTaskReport
 
-Path: TypeAlias = str | os.PathLike[str]
-Roles: TypeAlias = Sequence[Literal["inference", "training"]]
-Name = TypeVar("Name", bound=str)
 DEFAULT_TARGETS = ("onnx", "torch_export")
 
 
@@ -81,21 +84,21 @@ def save(  # noqa: PLR0913 - each setting of the task by its name
     """
     from rlpipe.pipeline.tasks import save as task
 
-    if_exists = _choice("if_exists", if_exists, among=("error", "replace"))
-    durability = _choice("durability", durability, among=("fsync", "none"))
+    if_exists = read_choice("if_exists", if_exists, among=("error", "replace"))
+    durability = read_choice("durability", durability, among=("fsync", "none"))
     settings = RunSettings(
         task="save",
-        source=_source(source, normalizer, policy_id, hints),
+        source=read_source(source, normalizer, policy_id, hints),
         checkpoint=CheckpointSettings(
             backend=backend,
             path=os.fspath(path),
             if_exists=if_exists,
             durability=durability,
-            native_models=_native_models(native_models),
+            native_models=read_native_models(native_models),
         ),
-        select=_select(policy_ids, roles),
-        rename=_rename(rename),
-        trust=_trust(trust),
+        select=read_select(policy_ids, roles),
+        rename=read_rename(rename),
+        trust=read_trust(trust),
     )
     return task.run(settings, progress=NoProgress())
 
@@ -131,10 +134,10 @@ def restore(
 
     settings = RunSettings(
         task="restore",
-        source=_source(source, normalizer, policy_id, hints),
-        select=_select(policy_ids, roles),
+        source=read_source(source, normalizer, policy_id, hints),
+        select=read_select(policy_ids, roles),
         restore=RestoreSettings(device=device),
-        trust=_trust(trust),
+        trust=read_trust(trust),
     )
     return task.run(settings, progress=NoProgress())
 
@@ -181,14 +184,14 @@ def export(  # noqa: PLR0913 - each setting of the task by its name
 
     settings = RunSettings(
         task="export",
-        source=_source(source, normalizer, policy_id, hints),
-        select=_select(policy_ids, None),
-        export=replace(_export(_targets(targets), jobs, require), graph=graph or GraphOptions()),
-        labels=_labels(labels),
+        source=read_source(source, normalizer, policy_id, hints),
+        select=read_select(policy_ids, None),
+        export=replace(read_export(read_targets(targets), jobs, require), graph=graph or GraphOptions()),
+        labels=read_labels(labels),
         artifact_path=os.fspath(path),
-        artifact_if_exists=_choice("if_exists", if_exists, among=("error", "replace")),
+        artifact_if_exists=read_choice("if_exists", if_exists, among=("error", "replace")),
         env=env,
-        trust=_trust(trust),
+        trust=read_trust(trust),
     )
     return task.run(settings, progress=NoProgress())
 
@@ -220,9 +223,9 @@ def verify(
     settings = RunSettings(
         task="verify",
         source=SourceSettings(path=os.fspath(source)),
-        select=_select(policy_ids, None),
-        verify=VerifySettings(sha256=_sha256(sha256)),
-        trust=_trust(trust),
+        select=read_select(policy_ids, None),
+        verify=VerifySettings(sha256=read_sha256(sha256)),
+        trust=read_trust(trust),
     )
     return task.run(settings, progress=NoProgress())
 
@@ -251,102 +254,6 @@ def get_checkpoint_info(
     """
     from rlpipe.pipeline.tasks import info as task
 
-    found = _source(source, normalizer, policy_id, hints)
-    settings = RunSettings(task="info", source=found, select=_select(policy_ids, None))
+    found = read_source(source, normalizer, policy_id, hints)
+    settings = RunSettings(task="info", source=found, select=read_select(policy_ids, None))
     return task.run(settings, progress=NoProgress())
-
-
-def _sha256(value: str | None) -> str | None:
-    return value if value in (None, SHOW) else require_sha256(value)
-
-
-def _source(source: Path, normalizer: str, policy_id: str | None, hints: Mapping[str, Any] | None) -> SourceSettings:
-    if policy_id is not None:
-        validate_policy_id(policy_id)
-    return SourceSettings(
-        path=os.fspath(source),
-        normalizer=os.fspath(normalizer),
-        policy_id=policy_id,
-        hints={name: tuple(value) if isinstance(value, list) else value for name, value in (hints or {}).items()},
-    )
-
-
-def _select(policy_ids: Sequence[str] | None, roles: Roles | None) -> SelectSettings:
-    return SelectSettings(
-        policy_ids=None if policy_ids is None else require_texts("policy_ids", policy_ids, of="policy ids"),
-        roles=None if roles is None else _roles(roles),
-    )
-
-
-def _roles(roles: Roles) -> tuple[Role, ...]:
-    texts = require_texts("roles", roles, of="roles")
-    return tuple(_choice("roles", text, among=ROLES) for text in texts)
-
-
-def _choice(name: str, value: object, *, among: Sequence[Name]) -> Name:
-    for known in among:
-        if value == known:
-            return known
-    near = closest(str(value), among)
-    fix = f"did you mean {near[0]!r}?" if near else f"choose one, such as {among[0]!r}"
-    raise ConfigError(name, expected=f"one of {listed(among)}", found=repr(value), fix=fix)
-
-
-def _rename(rename: Mapping[str, str] | None) -> dict[str, str]:
-    if not isinstance(rename, Mapping | None):
-        fix = "write rename={'p1': 'p7'}"
-        raise ConfigError("rename", expected="a mapping of ids", found=repr(rename), fix=fix)
-    for name in (rename or {}).values():
-        validate_policy_id(name)
-    return dict(rename or {})
-
-
-def _trust(trust: Sequence[str]) -> tuple[str, ...]:
-    return () if trust in ((), []) else require_texts("trust", trust, of="class path patterns")
-
-
-def _native_models(targets: Sequence[str]) -> tuple[str, ...]:
-    from rlpipe.exporters.target import target_ids
-
-    wanted = () if targets in ((), []) else require_texts("native_models", targets, of="targets")
-    return tuple(_choice("native_models", target_id, among=target_ids()) for target_id in wanted)
-
-
-def _targets(targets: Sequence[str] | Mapping[str, Any]) -> Mapping[str, Any]:
-    from rlpipe.exporters.target import resolve
-
-    ids = require_texts("targets", tuple(targets) if isinstance(targets, Mapping) else targets, of="targets")
-    found = {target_id: resolve(target_id) for target_id in ids}
-    if not isinstance(targets, Mapping):
-        return {target_id: target.Options() for target_id, target in found.items()}
-    for target_id, target in found.items():
-        _require_options(target_id, targets[target_id], target.Options)
-    return dict(targets)
-
-
-def _export(targets: Mapping[str, Any], jobs: int, require: Sequence[str] | None) -> ExportSettings:
-    if type(jobs) is not int or jobs < 1:
-        raise ConfigError("jobs", expected="a whole number, 1 or more", found=repr(jobs), fix="jobs=2")
-    wanted = None if require is None else require_texts("require", require, of="targets")
-    for target_id in wanted or ():
-        _choice("require", target_id, among=tuple(targets))
-    return ExportSettings(targets=targets, jobs=jobs, require=wanted)
-
-
-def _labels(labels: Labels | None) -> Labels:
-    if labels is None:
-        return Labels()
-    if not isinstance(labels, Labels):
-        fix = "from rlpipe.exporters.labels import Labels"
-        raise ConfigError("labels", expected="rlpipe.exporters.labels.Labels", found=repr(labels)[:80], fix=fix)
-    if not plain(labels.metadata):
-        fix = "write texts, numbers, lists and dicts; None for what is not known"
-        raise ConfigError("labels.metadata", expected="plain JSON", found=repr(labels.metadata)[:80], fix=fix)
-    return labels
-
-
-def _require_options(target_id: str, options: Any, expected: type[Any]) -> None:
-    if not isinstance(options, expected):
-        module = f"{expected.__module__}.{expected.__qualname__}"
-        fix = f"from {expected.__module__} import {expected.__qualname__}"
-        raise ConfigError(f"targets[{target_id!r}]", expected=f"{module}", found=repr(options), fix=fix)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,14 @@ from rlpipe.pipeline.reports import Report
 from rlpipe.pipeline.settings import SelectSettings
 from rlpipe.snapshot.spaces import describe, from_json
 
+_REACHES = {"raw": "raw, before they are squashed, unscaled, clipped and rounded", "target": "targets of actuators"}
+_EXPORTED: Mapping[str, Callable[[Any], tuple[str, str]]] = {
+    "mode": lambda mode: ("mode", str(mode)),
+    "action": lambda reach: ("actions are", _REACHES.get(str(reach), str(reach))),
+    "outputs": lambda names: ("beside them", ", ".join(map(str, names))),
+    "component": lambda name: ("features of", str(name)),
+}
+"""Field of a record -> name and text of what was asked for; fields at their default are not recorded."""
 _COLUMNS = ("policy", "target", "file", "size", "difference", "tolerance", "fingerprint")
 
 
@@ -163,6 +171,7 @@ def _facts(record: Mapping[str, Any]) -> list[tuple[str, object]]:
         ("trained", {"True": "yes", "False": "no"}.get(str(record.get("trained")), "not recorded")),
         ("inputs", "; ".join(spec.describe() for spec in signature.inputs)),
         ("outputs", "; ".join(spec.describe() for spec in signature.outputs)),
+        *(_EXPORTED[name](record[name]) for name in _EXPORTED if record.get(name)),
         ("module", record.get("module", "-")),
         ("observations", describe(from_json(record["observation_space"]))),
         ("actions", describe(from_json(record["action_space"]))),

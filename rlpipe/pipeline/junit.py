@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+from rlpipe.checkpoint.refusals import reason
 from rlpipe.errors import ConfigError
 
 
@@ -45,5 +46,5 @@ def write_junit(path: Path, suite: str, cases: Sequence[Case], *, seconds: float
         ET.ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)
     except OSError as error:
         raise ConfigError(
-            f"verify.junit={path} cannot be written", expected="a file that can be written", found=str(error)
+            f"verify.junit={path} cannot be written", expected="a file that can be written", found=reason(error)
         ) from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,18 +11,18 @@ from rlpipe.backends.remote import Url, is_url
 from rlpipe.checkpoint.choose import newest_of
 from rlpipe.checkpoint.format import MANIFEST_NAME
 from rlpipe.checkpoint.place import Place, place_of
+from rlpipe.checkpoint.refusals import reason
 from rlpipe.errors import (
-    ArtifactError,
+    CheckpointError,
     CheckpointNotFoundError,
     ConfigError,
     ForeignFormatError,
-    closest,
-    listed,
+    RlpipeError,
 )
 from rlpipe.exporters.artifact import artifact_folders, is_artifact
-from rlpipe.exporters.record import RECORD_NAME
 from rlpipe.importers import importer as importers
 from rlpipe.pipeline.fetched import fetched, is_checkpoint
+from rlpipe.pipeline.not_there import no_checkpoint, nothing_there, refuse_damaged_records
 from rlpipe.pipeline.reports import SourceFacts
 from rlpipe.pipeline.sampled import sample_is_taken
 from rlpipe.pipeline.settings import ASSEMBLE, AUTO, BEST, LATEST, RunSettings, SourceSettings
@@ -147,13 +147,26 @@ def _chosen(settings: RunSettings, given: str | None) -> Located:
 
 
 def locate_path(given: str, *, kind: str = AUTO) -> Located:
-    """What lies at a path; ``kind`` is ``"auto"`` or the id of the importer that has to take it."""
+    """What lies at a path; ``kind`` is ``"auto"`` or the id of the importer that has to take it.
+
+    Raises:
+        CheckpointError: The system does not let it be read.
+        RlpipeError: See `recognise`.
+    """
     path = place_of(given)
     if isinstance(path, Url):
         if kind == AUTO and is_checkpoint(path):
             return Located(kind=CHECKPOINT, path=path, facts=SourceFacts(kind=CHECKPOINT, name=given))
         path = fetched(path)
-    found = recognise(path) if kind == AUTO else _insisted(path, kind)
+    try:
+        found = recognise(path) if kind == AUTO else _insisted(path, kind)
+    except OSError as error:
+        if isinstance(error, RlpipeError):
+            raise
+        fix = "see to the permissions of the path, and to its disk"
+        raise CheckpointError(
+            f"{given} cannot be read", expected="what may be read", found=reason(error), fix=fix
+        ) from error
     return Located(kind=found, path=path, facts=SourceFacts(kind=found, name=given))
 
 
@@ -166,16 +179,17 @@ def recognise(path: Path) -> str:
         ForeignFormatError: A file that no importer takes.
     """
     if not path.exists():
-        raise _nothing_there(path)
-    if path.is_dir() and (path / MANIFEST_NAME).is_file():
+        raise nothing_there(path)
+    # Something else than a file under that name is damage, which whoever reads it tells.
+    if path.is_dir() and os.path.lexists(path / MANIFEST_NAME):
         return CHECKPOINT
     if is_artifact(path) or next(artifact_folders(path), None) is not None:
         return ARTIFACT
     if path.is_dir():
-        _refuse_damaged_records(path)
+        refuse_damaged_records(path)
         foreign = importers.recognise_folder(path)
         if foreign is None:
-            raise _no_checkpoint(path)
+            raise no_checkpoint(path)
         return foreign
     if (path.parent / MANIFEST_NAME).is_file():
         raise CheckpointNotFoundError(
@@ -191,12 +205,7 @@ def recognise(path: Path) -> str:
             found="a device, pipe or socket",
             fix="name the file itself",
         )
-    try:
-        return importers.recognise(path)
-    except OSError as error:
-        raise ForeignFormatError(
-            f"{path} cannot be read", expected="a readable file", found=str(error), fix="check the file and its disk"
-        ) from error
+    return importers.recognise(path)
 
 
 def latest_checkpoint(folder: Place) -> tuple[Place | None, tuple[str, ...]]:
@@ -224,80 +233,13 @@ def reading_path(settings: RunSettings) -> str | None:
     return short if given is None else given
 
 
-def directories(folder: Path) -> Iterator[Path]:
-    """Directories in a folder that are no hidden or staging ones, sorted."""
-    if folder.is_dir():
-        yield from sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
-
-
 def _insisted(path: Path, kind: str) -> str:
     if not path.exists():
-        raise _nothing_there(path)
+        raise nothing_there(path)
     if not isinstance(importers.resolve(kind), importers.FolderImporter) and path.is_dir():
         expected, found = f"a file of {kind}", "a directory"
         raise ForeignFormatError(f"{path} is no file", expected=expected, found=found, fix="source=auto")
+    if path.is_file():
+        # Importers take what they cannot open for damage.
+        path.open("rb").close()
     return kind
-
-
-def _nothing_there(path: Path) -> CheckpointNotFoundError:
-    if path.is_symlink():
-        return CheckpointNotFoundError(
-            f"{path} is a link to nothing",
-            expected="a checkpoint, a model file or an artifact",
-            found=f"a link to {path.readlink().name}",
-            fix="restore what it points to, or name it directly",
-        )
-    near = closest(path.name, (child.name for child in path.parent.iterdir())) if path.parent.is_dir() else ()
-    fix = f"did you mean {' or '.join(str(path.parent / name) for name in near)}?" if near else "check the path"
-    return CheckpointNotFoundError(
-        f"there is nothing at {path}",
-        expected="a checkpoint, a model file or an artifact",
-        found="no such path",
-        fix=fix,
-    )
-
-
-def _refuse_damaged_records(path: Path) -> None:
-    damaged = [place / RECORD_NAME for place in (path, *directories(path)) if (place / RECORD_NAME).exists()]
-    if damaged:
-        raise ArtifactError(
-            f"{listed(map(str, damaged))}: no readable record of artifacts",
-            expected=f"{RECORD_NAME} as task=export writes it",
-            found=", ".join("an empty file" if not file.stat().st_size else "something else" for file in damaged[:3]),
-            fix="take another copy of the folder, or export again",
-        )
-
-
-def _no_checkpoint(path: Path) -> CheckpointNotFoundError:
-    names = sorted(child.name for child in path.iterdir())
-    inside = [child.name for child in directories(path) if _is_source(child)]
-    if inside:
-        has_own = any((path / name / MANIFEST_NAME).is_file() for name in inside)
-        way = "choose: source.which=latest, or name" if has_own else "name"
-        fix = f"{way} one of the checkpoints in it: {', '.join(str(path / name) for name in inside[:3])}"
-    elif models := _models(path):
-        fix = f"name the model file in it: {', '.join(str(path / name) for name in models[:3])}"
-    elif names:
-        fix = "write the checkpoint again: manifest.json is written last, so that a save that was stopped leaves none"
-    else:
-        fix = "name a checkpoint directory"
-    found = f"a directory without it, with {', '.join(names[:5])}" if names else "an empty directory"
-    expected = f"a directory with {MANIFEST_NAME}"
-    return CheckpointNotFoundError(f"{path} is no checkpoint", expected=expected, found=found, fix=fix)
-
-
-def _is_source(folder: Path) -> bool:
-    return (folder / MANIFEST_NAME).is_file() or importers.recognise_folder(folder) is not None
-
-
-def _models(folder: Path) -> list[str]:
-    """Names of the files in a folder that an importer takes; of those of one name the highest number first."""
-    known = [importers.resolve(importer_id) for importer_id in importers.ids()]
-    files = sorted((child for child in folder.iterdir() if child.is_file()), key=lambda file: _by_number(file.name))
-    return [file.name for file in files if any(importer.recognise(file) for importer in known)]
-
-
-def _by_number(name: str) -> tuple[str, int, str]:
-    """`model_1000.pt` before `model_900.pt`."""
-    text, number = re.fullmatch(r"(.*?)(\d{0,18})(?:\.[^.]*)?", name, re.DOTALL).groups()  # type: ignore[union-attr]
-    return text, -int(number or 0), name

@@ -11,6 +11,8 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from rlpipe.errors import printable
+
 # Without a terminal there is no width to keep: a pipe or a file gets every row on one line.
 UNBOUNDED = 10_000
 TEXT_WIDTH = 60
@@ -29,7 +31,7 @@ def table(*columns: str, rows: Iterable[Sequence[object]], right: Sequence[str] 
     for column in columns:
         made.add_column(column, justify="right" if column in right else "left", overflow="fold", no_wrap=False)
     for row in rows:
-        made.add_row(*(Text(str(cell)) for cell in row))
+        made.add_row(*(Text(printable(str(cell))) for cell in row))
     return made
 
 
@@ -71,13 +73,13 @@ def facts(pairs: Iterable[tuple[str, object]]) -> Table:
     made.add_column(overflow="fold")
     made.add_column(overflow="fold")
     for name, value in pairs:
-        made.add_row(Text(name, style="dim"), Text(str(value)))
+        made.add_row(Text(printable(name), style="dim"), Text(printable(str(value))))
     return made
 
 
 def line(text: str, *, style: str = "") -> Text:
     """One line, taken as it is."""
-    return Text(text, style=style, overflow="fold")
+    return Text(printable(text), style=style, overflow="fold")
 
 
 def show(renderable: RenderableType, stream: IO[str]) -> None:

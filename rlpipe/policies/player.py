@@ -11,7 +11,7 @@ from rlpipe.policies.step import Step
 from rlpipe.snapshot.state import Array
 
 Allowed = Callable[[], Any]
-"""What an environment allows now: a row of flags, one for each choice."""
+"""What an environment allows now: a row of flags, one for each choice, or None if it does not say."""
 
 
 class Steps(Protocol):
@@ -47,7 +47,8 @@ class Player:
 
     def __call__(self, observations: Any) -> Any:
         """The actions of the next step."""
-        mask = None if self._allowed is None else np.asarray(self._allowed(), np.bool_).reshape(1, -1)
+        found = None if self._allowed is None else self._allowed()
+        mask = None if found is None else np.asarray(found, np.bool_).reshape(1, -1)
         step = self._policy.step(observations, self._state, action_mask=mask)
         self._state = step.state
         return step.actions

@@ -3,49 +3,40 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, Self, cast
 
 import torch
-from torch import nn
 
-from rlpipe.checkpoint.checkpointable import Checkpointable
 from rlpipe.checkpoint.place import Place
 from rlpipe.checkpoint.reader import When
 from rlpipe.checkpoint.steady import steadily
-from rlpipe.errors import ObservationError, RlpipeError, SpecError, listed
-from rlpipe.modules.inference_part import inference_part
+from rlpipe.errors import SpecError, listed
+from rlpipe.modules.inference_part import InferenceCheckpointable
 from rlpipe.modules.module_checkpoint import STAGE_NAMES
 from rlpipe.modules.torch.probing import place_of
 from rlpipe.modules.torch.rl_module import RLModule
 from rlpipe.modules.torch.slimming import clean
-from rlpipe.modules.torch.trial import last_line
 from rlpipe.policies.aside import Aside
+from rlpipe.policies.asking import as_array, asked, evaluating, graphs_of
 from rlpipe.policies.graph_options import GraphOptions
 from rlpipe.policies.interface import ACTION, ACTION_MASK, NEXT, STATE, Port, input_ports
-from rlpipe.policies.observation_modules import in_float64
 from rlpipe.policies.observations import read_observations
 from rlpipe.policies.policy_graph import PLAIN, PolicyGraph
 from rlpipe.policies.policy_spec import PolicySpec
 from rlpipe.policies.policy_tree import build_policies, read_policies
 from rlpipe.policies.stage import initial_states
-from rlpipe.policies.step import Step
+from rlpipe.policies.step import Step, forgetful
 from rlpipe.snapshot.snapshot import Role
 from rlpipe.snapshot.spaces import nested_batch
 from rlpipe.snapshot.spec import Json, Spec
 from rlpipe.snapshot.state import Array, State, copied, entries
 
-_WITHOUT_FLOAT64 = frozenset({"mps"})
-"""Device types that have no float64."""
-
-_FLOATS = frozenset({"float16", "float32", "float64"})
-
-__all__ = ["Policy", "PolicySpec", "Step"]
+__all__ = ["Policy", "PolicySpec", "Step", "evaluating"]
 
 
-class Policy(Checkpointable):
+class Policy(InferenceCheckpointable):
     """An RL module with the stages before and behind it.
 
     Args:
@@ -86,10 +77,7 @@ class Policy(Checkpointable):
 
     def _graphs_of(self, statistics: State, options: GraphOptions = PLAIN) -> tuple[PolicyGraph, PolicyGraph]:
         """What is exported, and what runs here: with the trainers' precision, where the device has it."""
-        exported, running = (PolicyGraph(self.spec, self.module, statistics, options) for _ in range(2))
-        if self._place.type not in _WITHOUT_FLOAT64:
-            in_float64(running.observation)
-        return exported.to(self._place), running.to(self._place)
+        return graphs_of(self.spec, self.module, statistics, options, self._place)
 
     def _use(self, exported: PolicyGraph, running: PolicyGraph) -> None:
         self._graphs = {PLAIN: (exported, running)}
@@ -131,12 +119,7 @@ class Policy(Checkpointable):
                 remembers, and no state is given.
         """
         if state is None and self.memory:
-            raise SpecError(
-                "this policy remembers, and compute_actions forgets",
-                expected="the state that the last step gave",
-                found="no state",
-                fix="actions, state = policy.step(observations, state), with state=None at the start of an episode",
-            )
+            raise forgetful("this policy", "policy", SpecError)
         return self.step(observations, state, episode_start=episode_start, action_mask=action_mask).actions
 
     def step(
@@ -180,11 +163,11 @@ class Policy(Checkpointable):
         Raises:
             SpecError: The network fails, or puts out something that the action stages cannot take.
         """
-        return {name: _numpy(tensor) for name, tensor in self._asked(named, options, "answer").items()}
+        return {name: as_array(tensor) for name, tensor in self._asked(named, options, "answer").items()}
 
     def decisive(self, named: Mapping[str, Array], options: GraphOptions = PLAIN) -> Array:
         """What the module puts out, before any mask and any choice, as a function of flat named arrays."""
-        found: Array = _numpy(self._asked(named, options, "decision"))
+        found: Array = as_array(self._asked(named, options, "decision"))
         return found
 
     def scores(self, observations: Any) -> Array:
@@ -201,36 +184,12 @@ class Policy(Checkpointable):
     def _of_first_step(self, name: str, given: Any) -> Array:
         read = read_observations(self.spec.observation_space, given)
         named = {**read.arrays, **Aside().arrays(self._ports, read)}
-        found: Array = _numpy(self._asked(named, PLAIN, name))
+        found: Array = as_array(self._asked(named, PLAIN, name))
         return found[0] if read.is_single else found
 
     def _asked(self, named: Mapping[str, Array], options: GraphOptions, name: str) -> Any:
         graph = self._graph_of(options)[1]
-        if missing := [each for each in graph.input_names if each not in named]:
-            raise ObservationError(
-                "a step of the policy lacks inputs",
-                expected=", ".join(graph.input_names),
-                found=f"{listed(missing)} missing",
-                fix="give all of them: graph(options).input_names",
-            )
-        tensors = {each: torch.from_numpy(named[each]).to(self._place) for each in graph.input_names}
-        with evaluating(self.module), torch.inference_mode(), self._blaming_the_module():
-            return getattr(graph, name)(tensors)
-
-    @contextmanager
-    def _blaming_the_module(self) -> Iterator[None]:
-        """The stages take whatever their space holds: what fails here is the network."""
-        try:
-            yield
-        except RlpipeError:
-            raise
-        except Exception as error:
-            raise SpecError(
-                f"{self.spec.module.class_path} fails in forward_inference",
-                expected=f"outputs for {self.module.observation_space.describe()}",
-                found=last_line(error),
-                fix="try the module alone on a batch of its observation space",
-            ) from error
+        return asked(graph, name, named, self.module, self._place)
 
     def graph(self, options: GraphOptions = PLAIN) -> PolicyGraph:
         """The policy as one torch module with flat inputs and outputs, around the same parameters.
@@ -271,17 +230,6 @@ class Policy(Checkpointable):
             graph.refresh()
         return self._graphs[options]
 
-    def get_state(
-        self,
-        components: str | Collection[str] | None = None,
-        *,
-        not_components: str | Collection[str] | None = None,
-        inference_only: bool = False,
-    ) -> State:
-        """A copy of the state: the module's, and the stages' statistics under `observation`."""
-        state = super().get_state(components, not_components=not_components)
-        return inference_part(self, state) if inference_only else state
-
     def get_spec(self) -> Spec:
         """See `Restorable`."""
         return self.spec.to_spec()
@@ -305,15 +253,17 @@ class Policy(Checkpointable):
         """
         module, statistics = _parted(state)
         self.module.check_own_state(module)
-        self._graphs_of(statistics)
+        if statistics:
+            self._graphs_of(statistics)
 
     def set_own_state(self, state: State) -> None:
         """See `Restorable`."""
         module, statistics = _parted(state)
-        graphs = self._graphs_of(statistics)
+        graphs = self._graphs_of(statistics) if statistics else None
         self.module.set_own_state(module)
-        self._statistics = copied(statistics)
-        self._use(*graphs)
+        if graphs is not None:
+            self._statistics = copied(statistics)
+            self._use(*graphs)
 
     def get_own_memory(self) -> Mapping[str, Array]:
         """See `Restorable`."""
@@ -389,26 +339,6 @@ class Policy(Checkpointable):
         policy.set_state(state)
         policy.module.eval()
         return policy
-
-
-@contextmanager
-def evaluating(module: nn.Module) -> Iterator[None]:
-    """Eval mode inside, and the modes of before behind it."""
-    training = [part for part in module.modules() if part.training]
-    if training:
-        module.eval()
-    try:
-        yield
-    finally:
-        for part in training:
-            part.training = True
-
-
-def _numpy(tensor: torch.Tensor) -> Array:
-    """The tensor as an array; numpy has no bfloat16 and no float8."""
-    is_strange = tensor.is_floating_point() and str(tensor.dtype).removeprefix("torch.") not in _FLOATS
-    array: Array = (tensor.float() if is_strange else tensor).detach().cpu().numpy()
-    return array
 
 
 def _is_action(name: str) -> bool:

@@ -13,6 +13,7 @@ from torch import nn
 from rlpipe.errors import SpecError, UnsupportedModuleError, listed
 from rlpipe.modules.torch.batch import DECISIONS, STATE_IN, STATE_OUT
 from rlpipe.policies.acting import Acting, ActingParts, Given
+from rlpipe.policies.extra_outputs import extra_output
 from rlpipe.policies.graph_options import GraphOptions
 from rlpipe.policies.history_modules import Past
 from rlpipe.policies.interface import (
@@ -219,45 +220,7 @@ class PolicyGraph(nn.Module):
         )
 
     def _extra(self, name: str, thought: Thought) -> torch.Tensor:
-        outputs = thought.outputs
-        if name == "log_std" and name not in outputs:
-            outputs = self.module.forward_exploration(thought.batch)  # type: ignore[operator]
-        if name == "value":
-            outputs = {name: self._value(thought.batch)}
-        if name not in outputs:
-            raise UnsupportedModuleError(
-                f"export.outputs={name} is not what the module puts out",
-                expected=f"{name} among its outputs",
-                found=listed(map(str, outputs)),
-                fix="leave it out of export.outputs",
-            )
-        value: torch.Tensor = outputs[name]
-        return (value if name == "value" else value.flatten(1)).to(torch.float32)
-
-    def _value(self, batch: Mapping[str, Any]) -> torch.Tensor:
-        """(B,) values, of the step as a sequence of one where the module remembers.
-
-        Raises:
-            UnsupportedModuleError: The module has no value function, or one with a memory of its own.
-        """
-        slim = getattr(self.module, "inference_only", False)
-        given = dict(batch)
-        if self.module_memory:
-            given["obs"] = _with_steps(given["obs"])
-        outputs = {} if slim else self.module.forward_train(given)  # type: ignore[operator]
-        own = outputs.get(STATE_OUT, {}).keys() - self.module_memory.keys()
-        if "value" not in outputs or own:
-            raise UnsupportedModuleError(
-                "export.outputs=value needs a value function that acting can ask",
-                expected="a full policy whose forward_train puts out value, without a memory of its own",
-                found="a policy that was saved for inference only"
-                if slim
-                else (f"a critic that remembers {listed(own)}" if own else listed(map(str, outputs))),
-                fix="leave value out of export.outputs"
-                + (", or export a checkpoint with its training part" if slim else ""),
-            )
-        value: torch.Tensor = outputs["value"]
-        return value.reshape(value.shape[0])
+        return extra_output(name, thought.outputs, thought.batch, self.module, remembers=tuple(self.module_memory))
 
     def _in_stage_dtype(self, decision: torch.Tensor) -> torch.Tensor:
         """What the network computed in another float type, as the stages take it; float64 stays where it is of use."""
@@ -275,13 +238,6 @@ class PolicyGraph(nn.Module):
     def sureness(self, named: Named) -> torch.Tensor:
         """(B,): by how much the least sure choice is ahead of the next; infinite where nothing is chosen."""
         return self.action.margin(*self.decided(self.think(named), named))
-
-
-def _with_steps(observations: Any) -> Any:
-    """(B, ...), perhaps nested, as sequences of one step, (B, 1, ...)."""
-    if isinstance(observations, Mapping):
-        return {name: _with_steps(value) for name, value in observations.items()}
-    return observations.unsqueeze(1)
 
 
 def decided_by(outputs: Any) -> torch.Tensor:

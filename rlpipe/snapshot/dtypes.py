@@ -37,7 +37,7 @@ def logical_name(dtype: DType) -> str:
     """
     try:
         return _NAMES[dtype if dtype in _NAMES else dtype.newbyteorder("=")]
-    except KeyError:
+    except (KeyError, TypeError):  # some dtypes have no byte order
         raise UnsupportedStateError(
             f"dtype {dtype} cannot be stored", expected=f"one of {', '.join(DTYPES)}", found=str(dtype)
         ) from None

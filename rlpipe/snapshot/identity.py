@@ -7,14 +7,14 @@ sorted [key, dtype, shape, xxh3-128 of the little-endian bytes] of its arrays, a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from json.encoder import encode_basestring_ascii as json_text
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import xxhash
 
-from rlpipe.snapshot.dtypes import logical_name, storage_dtype
+from rlpipe.snapshot.dtypes import DTYPES, logical_name, storage_dtype
 from rlpipe.snapshot.skeleton import Json, take_apart
 from rlpipe.snapshot.snapshot import ROLES, Role, Snapshot, entry_of
 from rlpipe.snapshot.spec import Spec, canonical_json
@@ -33,16 +33,18 @@ class ArrayIdentity(NamedTuple):
 
 def stored(array: Array) -> Array:
     """The array as its bytes are stored: C order, little endian, bfloat16 and float8 as unsigned integers."""
-    raw = storage_dtype(logical_name(array.dtype))
     contiguous = array if array.flags.c_contiguous else np.asarray(array, order="C")
-    if raw == contiguous.dtype:
+    if contiguous.dtype in _STORED_AS_THEY_ARE:
         return contiguous
+    raw = storage_dtype(logical_name(array.dtype))
     return contiguous.view(raw) if raw.kind != contiguous.dtype.kind else contiguous.astype(raw)
 
 
-def digest_of(raw: Array) -> str:
-    """xxh3-128 in hex of the bytes of an array of `stored`."""
-    return xxhash.xxh3_128_hexdigest(raw.data if raw.size else b"")
+_STORED_AS_THEY_ARE = frozenset(dtype for name, dtype in DTYPES.items() if dtype == storage_dtype(name))
+
+
+digest_of: Callable[[Any], str] = xxhash.xxh3_128_hexdigest
+"""xxh3-128 in hex of bytes, such as those of an array of `stored`."""
 
 
 def identify(array: Array) -> ArrayIdentity:
@@ -55,36 +57,35 @@ def array_row(key: str, dtype: str, shape: Iterable[int]) -> str:
     return f'[{json_text(key)},"{dtype}",[{",".join(map(str, shape))}],"'
 
 
-def hash_component(
-    spec: Spec, plain: Mapping[str, Json], rows: Iterable[str], digests: Iterable[str], children: Mapping[str, str]
-) -> str:
-    """The hash of a component from its parts.
+def hash_frame(spec: Spec, plain: Mapping[str, Json], rows: Iterable[str], children: Iterable[str]) -> list[str]:
+    """The text that the hash of a component is over, cut where a digest or the hash of a child is to stand.
 
     Args:
         spec: What it is.
         plain: Entry key -> typed JSON, of the entries that are no array (see `take_apart`).
         rows: `array_row` of each array, sorted by key.
-        digests: The digest of each, in the same order.
-        children: Name -> hash of the child.
+        children: The names of its children, sorted.
+    """
+    # In JSON there is no NUL.
+    table = ",".join([f'{row}\0"]' for row in rows])
+    inside = ",".join([f'{json_text(name)}:"\0"' for name in children])
+    entries, identity = canonical_json(plain), spec.identity()
+    return f'{{"arrays":[{table}],"children":{{{inside}}},"entries":{entries},"spec":{identity}}}'.split("\0")
+
+
+def hash_of(frame: Sequence[str], hashes: Sequence[str]) -> str:
+    """The hash of a component.
+
+    Args:
+        frame: Its text (see `hash_frame`).
+        hashes: What stands in it: the digest of each array, then the hash of each child, in their orders.
 
     Returns:
         SHA-256 in hex.
     """
-    return hash_of(hash_frame(spec, plain, rows, children), digests)
-
-
-def hash_frame(spec: Spec, plain: Mapping[str, Json], rows: Iterable[str], children: Mapping[str, str]) -> list[str]:
-    """The text that the hash of a component is over, without the digests of its arrays: the parts around them."""
-    table = ",".join([f'{row}\0"]' for row in rows])  # In JSON there is no such character.
-    inside, entries = canonical_json(children), canonical_json(plain)
-    return f'{{"arrays":[{table}],"children":{inside},"entries":{entries},"spec":{spec.identity()}}}'.split("\0")
-
-
-def hash_of(frame: Sequence[str], digests: Iterable[str]) -> str:
-    """SHA-256 in hex of the text of a frame, the digest of each array in its place."""
     text = [""] * (2 * len(frame) - 1)
     text[::2] = frame
-    text[1::2] = digests
+    text[1::2] = hashes
     return hashlib.sha256("".join(text).encode()).hexdigest()
 
 
@@ -101,7 +102,9 @@ def hash_state(
     plain = {key: json for key, json in take_apart(state).plain.items() if roles[key] in counted}
     kept = {key: each for key, each in sorted(identities.items()) if roles[entry_of(key, roles)] in counted}
     rows = [array_row(key, each.dtype, each.shape) for key, each in kept.items()]
-    return hash_component(spec, plain, rows, [each.digest for each in kept.values()], children)
+    digests = [each.digest for each in kept.values()]
+    inside = dict(sorted(children.items()))
+    return hash_of(hash_frame(spec, plain, rows, inside), [*digests, *inside.values()])
 
 
 def content_hash(snapshot: Snapshot) -> str:

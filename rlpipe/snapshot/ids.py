@@ -59,6 +59,8 @@ def validate_ids(values: Iterable[str], *, kind: str = "policy id") -> tuple[str
         IdError: All that is wrong with any of them.
     """
     ids = tuple(values)
+    if _are_tame(ids):
+        return ids
     problems = [f"{value!r}: {problem}" for value in ids for problem in _problems(value)]
     problems += _clashes(value for value in ids if isinstance(value, str))
     if problems:
@@ -108,9 +110,26 @@ def _path_clashes(paths: Iterable[str]) -> list[str]:
     return [f"{path!r} twice" for path in sorted(files & above)] + _clashes(paths)
 
 
+def _are_tame(values: tuple[object, ...]) -> bool:
+    """Whether nothing can be wrong with the ids of a usual run, which most are, without asking for each problem."""
+    ids = [value for value in values if type(value) is str and _TAME.fullmatch(value)]
+    folded = set(map(str.casefold, ids))
+    return len(folded) == len(values) and folded.isdisjoint(_TAKEN)
+
+
+def _no_text(value: object) -> str:
+    kind = type(value).__name__
+    # Of a member of an Enum that is a str too.
+    return (
+        f"a {kind}, which is written {str(value)!r}: give its text"
+        if isinstance(value, str)
+        else f"a {kind}, not a str"
+    )
+
+
 def _problems(value: object) -> Iterator[str]:
-    if not isinstance(value, str):
-        yield f"a {type(value).__name__}, not a str"
+    if not isinstance(value, str) or f"{value}" != str.__str__(value):
+        yield _no_text(value)
         return
     if _TAME.fullmatch(value) and value.casefold() not in _TAKEN:
         return

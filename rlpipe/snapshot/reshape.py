@@ -10,6 +10,7 @@ import numpy as np
 
 from rlpipe.snapshot.diff import describe
 from rlpipe.snapshot.snapshot import Snapshot, below
+from rlpipe.snapshot.spec import Json, Spec
 from rlpipe.snapshot.state import entries, from_entries
 
 OnShape: TypeAlias = Literal["error", "skip", "copy_overlap"]
@@ -55,13 +56,15 @@ def _fitted(base: Snapshot, patch: Snapshot, on_shape: OnShape, path: str, chang
     }
     ours, theirs = entries(base.state), entries(patch.state)
     taken: dict[str, Any] = {}
+    is_changed = False
     for key, value in theirs.items():
         found, text = _entry(ours.get(key), value, on_shape)
         if text:
-            changed[below(path, key)] = text
+            changed[below(path, key)], is_changed = text, True
         if found is not None or value is None:
             taken[key] = found
-    if base.spec.identity() == patch.spec.identity() and taken.keys() == theirs.keys() and not changed:
+    is_same = base.spec.identity() == patch.spec.identity() and not is_changed
+    if is_same or not _is_resized_spec(base.spec, patch.spec):
         return replace(patch, children=children)
     return replace(
         patch,
@@ -71,6 +74,23 @@ def _fitted(base: Snapshot, patch: Snapshot, on_shape: OnShape, path: str, chang
         children=children,
         whole=False,
     )
+
+
+def _is_resized_spec(base: Spec, patch: Spec) -> bool:
+    """Whether two specs are the same but for sizes."""
+    return base.class_path == patch.class_path and _is_resized_json(dict(base.config), dict(patch.config), "")
+
+
+def _is_resized_json(ours: Json, theirs: Json, name: str) -> bool:
+    if ours == theirs or name.endswith("_space"):
+        return True
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        return ours.keys() == theirs.keys() and all(_is_resized_json(ours[each], theirs[each], each) for each in ours)
+    if isinstance(ours, list) and isinstance(theirs, list):
+        if len(ours) != len(theirs):
+            return all(isinstance(item, (int, float)) for item in (*ours, *theirs))
+        return all(_is_resized_json(one, other, name) for one, other in zip(ours, theirs, strict=True))
+    return type(ours) is int and type(theirs) is int
 
 
 def _entry(ours: Any, theirs: Any, on_shape: OnShape) -> tuple[Any, str]:

@@ -144,12 +144,7 @@ def _refuse_torn_ties(snapshot: Snapshot, selection: Selection) -> None:
         if 0 < len(inside) < len(group):
             torn.append(f"{listed(inside)} with {listed(set(group) - set(inside))}")
     if torn:
-        raise TieError(
-            "the selection takes only a part of arrays that are tied",
-            expected="all names of a tied array, or none",
-            found="; ".join(torn),
-            fix="select the partners too, or let go of them: select.ties=untie",
-        )
+        raise torn_apart(torn)
 
 
 def _takes_array(selection: Selection, path: str, key: str, part: Snapshot) -> bool:
@@ -157,3 +152,13 @@ def _takes_array(selection: Selection, path: str, key: str, part: Snapshot) -> b
         return False
     entry = entry_of(key, part.roles)
     return selection.takes_entry(entry, part.roles[entry])
+
+
+def torn_apart(torn: list[str]) -> TieError:
+    """The error for arrays of which a selection takes some names, each text with those inside and those outside."""
+    return TieError(
+        "the selection takes only a part of arrays that are tied",
+        expected="all names of a tied array, or none",
+        found="; ".join(torn),
+        fix="select the partners too, or let go of them: select.ties=untie",
+    )

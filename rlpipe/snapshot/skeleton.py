@@ -1,8 +1,10 @@
 """A state taken apart in one walk: its arrays by key, and typed JSON of its other entries.
 
 Every Python type comes back exactly. Plain JSON values stand for themselves. What JSON lacks is an object with one
-name: {"dict": {...}}, {"tuple": [...]}, {"int": hex}, {"float": hex of the 8 bytes}, {"bytes": base64}, {"str": base64
-of text that is no UTF-8}, and {"array": null} for an array in a list or tuple, whose key follows from its place.
+name: {"dict": {...}}, {"tuple": [...]}, {"int": hex}, {"float": hex of the 8 bytes, big end first}, {"bytes": base64},
+{"str": base64 of text that is no UTF-8 for its lone surrogates, written like other characters}, and {"array": null} for
+an array in a list or tuple, whose key goes on from that of the entry by index and escaped name. Names in {"dict": ...}
+are escaped as in keys. A dict with something in it is no entry but for those inside a list or tuple.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from math import isfinite
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
+from numpy import ndarray  # asking the module for it takes as long as all the rest of a step of the loops here
 
 from rlpipe.errors import ManifestError, UnsupportedStateError
 from rlpipe.snapshot.state import State, escape, from_entries, unescape
@@ -49,7 +51,13 @@ def take_apart(state: State) -> Parts:
     """
     parts = Parts({}, {})
     _take_dict(state, "", parts, 1)
-    return Parts(dict(sorted(parts.arrays.items())), dict(sorted(parts.plain.items())))
+    return Parts(_by_key(parts.arrays), _by_key(parts.plain))
+
+
+def _by_key(found: dict[str, Any]) -> dict[str, Any]:
+    keys = list(found)
+    ordered = sorted(keys)
+    return found if ordered == keys else {key: found[key] for key in ordered}
 
 
 def _take_dict(node: State, prefix: str, parts: Parts, depth: int) -> None:
@@ -57,7 +65,7 @@ def _take_dict(node: State, prefix: str, parts: Parts, depth: int) -> None:
         raise _too_deep(prefix.removesuffix("/"))
     for name, value in node.items():
         kind = type(value)
-        if kind is np.ndarray:
+        if kind is ndarray:
             parts.arrays[prefix + escape(name)] = value
         elif kind is dict and value:
             _take_dict(value, f"{prefix}{escape(name)}/", parts, depth + 1)

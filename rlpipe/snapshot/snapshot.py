@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any, Literal, Self, TypeAlias, TypeVar
 
-import numpy as np
+from numpy import ndarray  # asking the module for it takes as long as all the rest of a step of the loops here
 
 from rlpipe.errors import SelectionError, StateMismatchError
 from rlpipe.snapshot.spec import Json, Spec
@@ -98,29 +100,31 @@ def ties(snapshot: Snapshot) -> tuple[tuple[str, ...], ...]:
 
 def tied(named: Mapping[Key, Any]) -> tuple[tuple[Key, ...], ...]:
     """Groups of names whose arrays are one in memory, each sorted."""
-    alike: dict[Any, list[Key]] = {}
-    for name, array in named.items():
-        alike.setdefault(_look(array), []).append(name)
+    looks = list(map(_first_number, named.values()))
+    times = Counter(looks)
     groups: dict[Any, list[Key]] = {}
-    for names in alike.values():
-        if len(names) > 1:
-            for name in names:
-                groups.setdefault(_memory(named[name]), []).append(name)
+    for name in compress(named, [times[each] > 1 for each in looks]):
+        groups.setdefault(_memory(named[name]), []).append(name)
     return tuple(sorted(tuple(sorted(names)) for names in groups.values() if len(names) > 1))
 
 
-def _look(array: Any) -> Any:
+def are_apart(arrays: Collection[Any]) -> bool:
+    """Whether it is plain that no two are one: all own their memory, and are different objects."""
+    own = all(type(each) is ndarray and each.base is None for each in arrays)
+    return own and len(set(map(id, arrays))) == len(arrays)
+
+
+def _first_number(array: Any) -> Any:
     """A value that is equal for arrays that are one, and cheap: asking numpy for an address takes ten times as long."""
-    if not isinstance(array, np.ndarray) or not array.size:
+    if not isinstance(array, ndarray) or not array.size:
         return id(array)
-    first, last = array.item(0), array.item(-1)
-    # A nan is not equal to itself.
-    return array.shape, first if first == first else "nan", last if last == last else "nan"  # noqa: PLR0124
+    number = array.item(0)
+    return number if number == number else "nan"  # noqa: PLR0124  a nan is not equal to itself
 
 
 def _memory(array: Any) -> Any:
     """A value that is equal for arrays that are one; unique for empty ones."""
-    if not isinstance(array, np.ndarray):
+    if not isinstance(array, ndarray):
         return id(array)
     if not array.size:
         return object()

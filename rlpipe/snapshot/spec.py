@@ -47,6 +47,11 @@ class Spec:
         """Plain JSON, the inverse of `from_json`."""
         return {"class": self.class_path, "config": dict(self.config), "options": dict(self.options)}
 
+    def text(self) -> str:
+        """Canonical JSON of `to_json`."""
+        config, options = canonical_json(self.config), canonical_json(self.options)
+        return f'{{"class":{json_text(self.class_path)},"config":{config},"options":{options}}}'
+
     @classmethod
     def from_json(cls, value: Json) -> Spec:
         """The spec of its JSON.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, TypeAlias
 from urllib.parse import unquote_to_bytes
@@ -21,6 +21,9 @@ from rlpipe.snapshot.dtypes import logical_name
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 State: TypeAlias = dict[str, Any]
+Nesting: TypeAlias = tuple[tuple[int, str, str | None], ...]
+"""Names in the order in which they are put in: the number of the dict that each stands in, the name, and the key of the
+entry; None for a new dict, which gets the next number."""
 
 _PLAIN = (bool, int, float, str, bytes, type(None))
 _EMPTY_NAME = "%"
@@ -35,6 +38,8 @@ Python gives a name the same key."""
 @lru_cache(maxsize=4096)
 def escape(name: str) -> str:
     """A dict name as one component of a key: never empty, "." or "..", without "/", "%" and what cannot be seen."""
+    # A member of an Enum may be a name too; formatted it would be another one.
+    name = str.__str__(name)
     if name in ("", ".", ".."):
         return "".join(f"%{ord(char):02X}" for char in name) or _EMPTY_NAME
     if name.isalnum() and name.isascii():
@@ -79,7 +84,12 @@ def canonical(tree: Mapping[str, Any], *, where: str = "state") -> State:
     """
     if not isinstance(tree, Mapping):
         raise _unsupported(where, tree, "a dict with str names")
-    value: State = _canonical(tree, where)
+    try:
+        value: State = _canonical(tree, where)
+    except RecursionError:
+        raise UnsupportedStateError(
+            f"{where} is nested too deep", expected="dicts, lists and tuples inside each other", found="no end of them"
+        ) from None
     return value
 
 
@@ -99,7 +109,9 @@ def _canonical_dict(value: Mapping[Any, Any], path: str) -> State:
     for name in value:
         if not isinstance(name, str):
             raise _unsupported(f"{path}, name {name!r}", name, "names of type str")
-    return {str(name): _canonical(value[name], f"{path}/{escape(name)}") for name in sorted(value)}
+    # Its text, as str() may say something else of a subclass: of a member of an Enum its name.
+    names = {str.__str__(name): name for name in value}
+    return {text: _canonical(value[names[text]], f"{path}/{escape(text)}") for text in sorted(names)}
 
 
 def _canonical_sequence(value: list[Any] | tuple[Any, ...], path: str) -> list[Any] | tuple[Any, ...]:
@@ -164,31 +176,44 @@ def from_entries(found: Mapping[str, Any]) -> State:
     Raises:
         UnsupportedStateError: One key names both a value and a dict of further values.
     """
-    state: State = {}
-    dicts = {"": state}
-    for key in sorted(found):
-        head, _, name = key.rpartition("/")
-        node = dicts[head] if head in dicts else _dict_at(head, dicts)
-        node[unescape(name)] = found[key]
-    return state
+    return nested(nesting(found), found)
 
 
-def _dict_at(key: str, dicts: dict[str, State]) -> State:
-    """The new dict at a key, entered among the dicts there are by key; a value sorts before what goes on below it."""
-    head, _, name = key.rpartition("/")
-    above = dicts[head] if head in dicts else _dict_at(head, dicts)
-    name = unescape(name)
-    if name in above:
-        raise UnsupportedStateError(
-            f"{key} goes on below a value", expected="a dict there", found=type(above[name]).__name__
-        )
-    dicts[key] = above[name] = {}
-    return dicts[key]
+def nesting(keys: Collection[str]) -> Nesting:
+    """How a state with these entries is nested, for `nested`, which does the rest for each state alike.
+
+    Raises:
+        UnsupportedStateError: One key names both a value and a dict of further values.
+    """
+    steps: list[tuple[int, str, str | None]] = []
+    dicts = {"": 0}
+
+    def dict_at(key: str) -> int:
+        if key not in dicts:
+            if key in keys:
+                raise UnsupportedStateError(f"{key} goes on below a value", expected="a dict there", found="a value")
+            above, _, name = key.rpartition("/")
+            steps.append((dict_at(above), unescape(name), None))
+            dicts[key] = len(dicts)
+        return dicts[key]
+
+    for key in sorted(keys):
+        above, _, name = key.rpartition("/")
+        steps.append((dict_at(above), unescape(name), key))
+    return tuple(steps)
 
 
-def filled(form: State, found: Mapping[str, Any]) -> State:
-    """The state with the nested dicts of a form, and in the place of each key there what is found under it."""
-    return {name: filled(each, found) if type(each) is dict else found[each] for name, each in form.items()}
+def nested(steps: Nesting, found: Mapping[str, Any]) -> State:
+    """The state that is nested like this, with what is found under each key."""
+    dicts: list[State] = [{}]
+    for above, name, key in steps:
+        if key is None:
+            inside: State = {}
+            dicts[above][name] = inside
+            dicts.append(inside)
+        else:
+            dicts[above][name] = found[key]
+    return dicts[0]
 
 
 def arrays(state: State) -> dict[str, Array]:

@@ -10,13 +10,14 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
 
 from rlpipe.algorithms.algorithm import Algorithm
 from rlpipe.algorithms.collected import counted
 from rlpipe.algorithms.learner import Learner
 from rlpipe.algorithms.runner import EnvRunner
 from rlpipe.algorithms.training_spec import TrainingSpec
+from rlpipe.errors import EnvironmentMismatchError, ObservationError
 from rlpipe.modules.torch.ppo import PPOModule
 from rlpipe.policies.history_stages import FrameStack
 from rlpipe.policies.mask_stages import Mask
@@ -239,3 +240,67 @@ def test_an_agent_that_changes_its_policy_is_new_to_it() -> None:
     made.mapping = before
     assert made.sample(1)["p0"]["episode_start"].all()
     made.close()
+
+
+class Telling(Picky):
+    """As `Picky`, with the mask in the info and nowhere else; of two choices, each in an array of its own."""
+
+    action_space = MultiDiscrete([3, 2])  # type: ignore[assignment]
+    action_masks = None  # type: ignore[assignment]
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        seen, _ = super().reset(seed=seed, options=options)
+        return seen, self._info()
+
+    def step(self, action: Any) -> Any:
+        assert all(mask[choice] for mask, choice in zip(self._info()["action_mask"], action, strict=True))
+        return *super().step(action)[:4], self._info()
+
+    def _info(self) -> dict[str, Any]:
+        return {"action_mask": (np.arange(3) != self.count % 3, np.array([True, self.count % 2 == 0]))}
+
+
+class TellingRow(Telling):
+    """As `Telling`, the flags in one row of numbers."""
+
+    def _info(self) -> dict[str, Any]:
+        return {"action_mask": np.concatenate(super()._info()["action_mask"]).astype(np.int8)}
+
+    def step(self, action: Any) -> Any:
+        first, second = np.split(self._info()["action_mask"], [3])
+        assert first[action[0]]
+        assert second[action[1]]
+        return *Picky.step(self, action)[:4], self._info()
+
+
+gymnasium.register("tests/Telling-v0", lambda **_: Telling())
+gymnasium.register("tests/TellingRow-v0", lambda **_: TellingRow())
+
+
+def _masked(space: Any) -> Policy:
+    return PolicySpec.default(PPOModule, Picky.observation_space, space, model_config=SMALL, action_mask="").build()
+
+
+@pytest.mark.parametrize("env", ["tests/Telling-v0", "tests/TellingRow-v0"])
+def test_masks_that_infos_tell_count_in_sampling_and_evaluation(env: str) -> None:
+    made = EnvRunner({"p0": _masked(Telling.action_space)}, env=env, num_envs=2)
+    found = made.sample(120)["p0"]
+    assert found["action_mask"].shape == (len(found["actions"]), 5)
+    assert (found["action_mask"][:, :3].sum(axis=1) == 2).all()
+    assert found["action_mask"][:, 4].mean() == pytest.approx(0.6, abs=0.05)
+    assert np.array_equal((~found["action_mask"][:, :3]).argmax(axis=1), np.round(found["obs"][:, 0] * 10) % 3)
+    assert [episode.length for episode in made.evaluate(3)] == [5, 5, 5]
+    made.close()
+
+
+def test_a_mask_of_another_number_of_choices_is_told() -> None:
+    class Short(Telling):
+        def _info(self) -> dict[str, Any]:
+            return {"action_mask": np.ones(4, bool)}
+
+    gymnasium.register("tests/Short-v0", lambda **_: Short())
+    made = EnvRunner({"p0": _masked(Telling.action_space)}, env="tests/Short-v0")
+    with pytest.raises(EnvironmentMismatchError, match="5 flags"):
+        made.sample(1)
+    with pytest.raises(ObservationError, match="action_mask"):
+        made.evaluate(1)

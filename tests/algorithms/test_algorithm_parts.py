@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,9 +20,17 @@ from rlpipe.algorithms.runner import EnvRunner
 from rlpipe.algorithms.runner_spec import RunnerSpec
 from rlpipe.checkpoint.reader import read_checkpoint
 from rlpipe.checkpoint.restore import snapshot_of
-from rlpipe.errors import ConfigError, IdError, SelectionError, SpecError, StateMismatchError, UntrustedClassError
+from rlpipe.errors import (
+    ConfigError,
+    IdError,
+    IntegrityError,
+    SelectionError,
+    SpecError,
+    StateMismatchError,
+    UntrustedClassError,
+)
 from rlpipe.snapshot import content_hash
-from rlpipe.snapshot.state import equal
+from rlpipe.snapshot.state import arrays, equal
 from tests.algorithms.whole import TRUST, go, require_in_step, training, whole
 from tests.algorithms.whole import cartpole_policy as policy
 
@@ -112,6 +121,60 @@ def test_wrong_arguments_are_told(path: Path, arguments: dict[str, Any], error: 
         Algorithm.from_checkpoint(path, trust=TRUST, **arguments)
 
 
+def test_damage_in_any_file_is_noticed_and_nothing_changes(path: Path, tmp_path: Path) -> None:
+    live = Algorithm.from_checkpoint(path, trust=TRUST)
+    go(live, 1)
+    files = [file.relative_to(path) for file in path.rglob("state.h5")]
+    assert len(files) > 10
+    for index, file in enumerate(files):
+        damaged = tmp_path / str(index)
+        shutil.copytree(path, damaged)
+        held = bytearray((damaged / file).read_bytes())
+        stored: Any = arrays(read_checkpoint((path / file).parent, arrays="later").state)
+        held[next(iter(stored.values())).extent.offset] ^= 1
+        (damaged / file).write_bytes(held)
+        with pytest.raises(IntegrityError):
+            Algorithm.from_checkpoint(damaged, trust=TRUST)
+        before = live.get_state()
+        with pytest.raises(IntegrityError):
+            live.restore_from_path(damaged)
+        assert equal(live.get_state(), before)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"num_env_runners": 2}, {"env": "CartPole-v1"}, {"hyperparameters": {"lr": 0.1}}, {"policies_to_train": ["p0"]}],
+)
+def test_a_change_of_what_was_not_saved_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
+    path = Path(Algorithm({"p0": policy()}).save_to_path(tmp_path / "a"))
+    for place, ids in ((path, None), (path, ["p0"]), (path / "policies", ["p0"])):
+        with pytest.raises((ConfigError, SpecError)):
+            Algorithm.from_checkpoint(place, ids, **change)
+
+
+def test_policies_that_come_or_go_behind_the_algorithms_back_are_noticed_before_anything_is_written(
+    tmp_path: Path,
+) -> None:
+    made = whole("p0", "p1")
+    made.policies.rename_rl_module("p1", "p2")
+    with pytest.raises((SpecError, SelectionError), match=r"p[12]"):
+        made.save_to_path(tmp_path / "a")
+    assert not (tmp_path / "a").exists()
+    made.policies.rename_rl_module("p2", "p1")
+    made.save_to_path(tmp_path / "a")
+
+
+def test_what_was_trained_before_another_update_failed_acts_all_the_same() -> None:
+    made = whole("p0", "p1")
+    batches: Any = made.sample(20)
+    batches["p1"]["obs"] = np.full_like(batches["p1"]["obs"], np.nan)
+    before = made.get_policy("p0").get_state()
+    with pytest.raises(SpecError, match="nothing to minimise"):
+        made.update(batches)
+    assert not equal(made.get_policy("p0").get_state(), before)
+    require_in_step(made)
+
+
 def test_policies_to_train_need_a_learner(tmp_path: Path) -> None:
     path = Algorithm({"p0": policy()}).save_to_path(tmp_path / "a")
     with pytest.raises(SpecError, match="nothing that trains"):
@@ -154,6 +217,18 @@ def test_other_hyperparameters_and_another_environment(path: Path) -> None:
     assert {group.first.env for group in made.parts.groups} == {"CartPole-v0"}
     report = made.restore_from_path(path, hyperparameters={"lr": 0.25})
     assert report.notes == tuple(f"{name}: lr: 0.01 -> 0.25" for name in ("p0", "p1", "p2"))
+
+
+def test_other_hyperparameters_are_for_what_is_restored(path: Path) -> None:
+    made = Algorithm.from_checkpoint(path, trust=TRUST)
+    assert made.learner is not None
+    report = made.restore_from_path(path / "learner/p1", component="learner/p1", hyperparameters={"lr": 0.5})
+    assert report.notes == ("p1: lr: 0.01 -> 0.5",)
+    assert [made.learner[name].get_hyperparameters()["lr"] for name in ("p0", "p1", "p2")] == [0.01, 0.5, 0.01]
+    before = made.get_state()
+    with pytest.raises(SpecError, match="no optimizer to set"):
+        made.restore_from_path(path / "policies/p1", component="policies/p1", hyperparameters={"lr": 0.5})
+    assert equal(made.get_state(), before)
 
 
 def test_meta_reads_no_array(path: Path) -> None:
@@ -348,3 +423,15 @@ def test_a_layer_that_policies_share_is_trained_by_each_after_a_restore(tmp_path
     restored = Algorithm.from_checkpoint(made.save_to_path(tmp_path / "a"), trust=TRUST)
     assert [restored.update(batches) for _ in range(3)] == [made.update(batches) for _ in range(3)]
     assert equal(restored.get_state(), made.get_state())
+
+
+def test_a_layer_that_policies_share_acts_in_both_when_one_is_trained() -> None:
+    policies: dict[str, Any] = {name: policy(seed=seed) for seed, name in enumerate(("p0", "p1"))}
+    policies["p1"].module.encoder = policies["p0"].module.encoder
+    runner = EnvRunner(policies, env="CartPole-v1", num_envs=2, policy_mapping_fn={"0": "p0", "1": "p1"})
+    learner = Learner.for_policies(policies, training(), trust=TRUST)
+    made = Algorithm(
+        policies, learner=learner, env_runner=runner, evaluation_runner=EnvRunner(policies, env="CartPole-v1")
+    )
+    made.update({"p0": made.sample(10)["p0"]})
+    require_in_step(made)

@@ -216,12 +216,74 @@ def test_a_new_lr_applies_and_the_report_says_so(tmp_path: Path) -> None:
     step(made, 0, 1)
     path = made.save_to_path(tmp_path / "a")
     report = made.restore_from_path(path, hyperparameters={"lr": 0.4})
-    assert report.notes == ("p0: lr: 0.005 -> 0.4",)
+    assert report.notes == ("p0: lr: 0.005 -> 0.4, 0.2 with its schedule",)
     assert made["p0"].get_hyperparameters()["lr"] == 0.2
     step(made, 1, 1)
     assert made["p0"].get_hyperparameters()["lr"] == pytest.approx(0.1)
     with pytest.raises(SpecError, match="no setting"):
         made.set_hyperparameters({"learning_rate": 1})
+
+
+@pytest.mark.parametrize("name", [*SCHEDULERS, "cyclic", "warm"])
+def test_a_schedule_goes_on_from_a_new_lr_as_it_would_have_from_the_old_one(tmp_path: Path, name: str) -> None:
+    more: dict[str, tuple[Any, dict[str, Any]]] = {
+        "cyclic": (torch.optim.lr_scheduler.CyclicLR, {"base_lr": 0.01, "max_lr": 0.1, "step_size_up": 3}),
+        "warm": (training.Warm, {"milestone": 3}),
+    }
+    kind, kwargs = {**SCHEDULERS, **more}[name]
+    made = learner(how("sgd_momentum", scheduler=kind, scheduler_kwargs=kwargs))
+    step(made, 0, 2)
+    path = made.save_to_path(tmp_path / "a")
+    base = made["p0"].optimizer.param_groups[0].get("initial_lr", made["p0"].get_hyperparameters()["lr"])
+
+    def rates() -> list[float]:
+        found = []
+        for number in range(6):
+            found.append(made["p0"].get_hyperparameters()["lr"])
+            step(made, 2 + number, 1)
+        return found
+
+    made.restore_from_path(path)
+    old = rates()
+    made.restore_from_path(path, hyperparameters={"lr": base / 8})
+    # A plateau looks at losses, which another rate changes.
+    assert rates()[: 1 if name == "plateau" else None] == pytest.approx(
+        [rate / 8 for rate in old][: 1 if name == "plateau" else None]
+    )
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"lr": -1},
+        {"lr": "much"},
+        {"lr": float("nan")},
+        {"lr": float("inf")},
+        {"betas": [0.9, 2]},
+        {"amsgrad": True},
+        {"lr": 0.1, "momentum": 0.9},
+    ],
+)
+def test_settings_that_the_optimizer_cannot_go_on_with_change_nothing(tmp_path: Path, values: dict[str, Any]) -> None:
+    made = learner(how("adam"), "p0", "p1")
+    step(made, 0, 1)
+    path = made.save_to_path(tmp_path / "a")
+    step(made, 1, 1)
+    state = made.get_state()
+    with pytest.raises(SpecError):
+        made.restore_from_path(path, hyperparameters=values)
+    with pytest.raises(SpecError):
+        made.set_hyperparameters(values)
+    assert equal(made.get_state(), state)
+
+
+def test_settings_go_into_what_is_restored_alone(tmp_path: Path) -> None:
+    made = learner(how("adam"), "p0", "p1")
+    path = Path(made.save_to_path(tmp_path / "a"))
+    report = made.restore_from_path(path / "p1", component="p1", hyperparameters={"lr": 0.5})
+    assert report.notes == ("p1: lr: 0.01 -> 0.5",)
+    assert made["p0"].get_hyperparameters()["lr"] == 0.01
+    assert made.set_hyperparameters({"lr": 0.2}, policy_ids=["p0"]) == ("p0: lr: 0.01 -> 0.2",)
 
 
 def test_a_state_before_the_first_step_goes_into_a_learner_that_went_on() -> None:

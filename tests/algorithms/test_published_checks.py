@@ -14,6 +14,7 @@ import torch
 from rlpipe.algorithms.algorithm import Algorithm
 from rlpipe.algorithms.learner import Learner
 from rlpipe.errors import IdError, SelectionError, SpecError
+from rlpipe.modules.inference_only_api import InferenceOnlyAPI
 from rlpipe.modules.multi_rl_module import MultiRLModule, MultiRLModuleSpec
 from rlpipe.modules.torch.rl_module import RLModule
 from rlpipe.policies.policy import Policy
@@ -133,6 +134,32 @@ def test_modules_are_added_removed_renamed_and_counted(tmp_path: Path) -> None:
         made.remove_rl_module("b")
     with pytest.raises(SelectionError):
         made.rename_rl_module("b", "d")
+
+
+def test_a_module_that_is_added_as_rllib_does_it_is_no_network_of_the_container(tmp_path: Path) -> None:
+    made = MultiRLModule({"a": policy_of(Trunk, 0)})
+    with pytest.raises(SpecError, match="add_rl_module"):
+        made.add_module("b", policy_of(Trunk, 1))
+    made.save_to_path(tmp_path / "a")
+
+
+class Unasked(Trunk):
+    """Says what acting does not need, without the base class for it."""
+
+    def setup(self) -> None:
+        super().setup()
+        self.critic = torch.nn.Linear(3, 1)
+
+    def get_non_inference_attributes(self) -> list[str]:
+        return ["critic"]
+
+
+def test_a_list_of_training_attributes_is_asked_for_without_its_base_class(tmp_path: Path) -> None:
+    full = policy_of(Unasked, 0)
+    path = full.save_to_path(tmp_path / "a")
+    slim = RLModule.from_checkpoint(path, inference_only=True, trust=OWN)
+    assert full.get_state().keys() - slim.get_state().keys() == {"critic"}
+    assert not isinstance(policy_of(Trunk, 0), InferenceOnlyAPI)
 
 
 def test_shared_layers_survive_a_removal_and_names_of_networks_are_taken() -> None:

@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 
 from rlpipe.algorithms.algorithm import Algorithm
+from rlpipe.algorithms.learner import Learner
+from rlpipe.algorithms.runner import EnvRunner
 from rlpipe.checkpoint.reader import read_checkpoint
 from rlpipe.checkpoint.restore import restore_into
+from rlpipe.errors import TieError
 from rlpipe.snapshot.state import equal
-from tests.algorithms.whole import go, require_in_step, whole
+from tests.algorithms.whole import TRUST, cartpole_policy, go, require_in_step, training, whole
 
 
 @dataclass(frozen=True)
@@ -121,3 +124,50 @@ def test_after_a_rollback_everything_repeats_itself(saved: Saved) -> None:
     restored = Algorithm.from_checkpoint(path, trust=("tests.algorithms.training.*",))
     assert go(restored, 2) == first
     assert equal(restored.get_state(), state)
+
+
+class Refusing(EnvRunner):
+    """A runner that fails once when it has taken a state, if it is told to."""
+
+    refuses = False
+
+    def set_own_state(self, state: Any) -> None:
+        super().set_own_state(state)
+        refuses, self.refuses = self.refuses, False
+        if refuses:
+            raise RuntimeError("no")
+
+
+@pytest.mark.parametrize("way", ["set_state", "restore_from_path", "restore_into"])
+def test_where_the_last_component_refuses_everything_stays(tmp_path: Path, way: str) -> None:
+    policies = {"p0": cartpole_policy(normalised=True)}
+    last = Refusing(policies, env="CartPole-v1")
+    made = Algorithm(
+        policies,
+        learner=Learner.for_policies(policies, training(), trust=TRUST),
+        env_runner=EnvRunner(policies, env="CartPole-v1"),
+        num_env_runners=2,
+        evaluation_runner=last,
+    )
+    go(made, 1)
+    saved = Saved(made, Path(made.save_to_path(tmp_path / "a")), made.get_state())
+    go(made, 2)
+    before = made.get_state()
+    last.refuses = True
+    with pytest.raises(RuntimeError, match="no"):
+        WHOLE[way](saved)
+    assert equal(made.get_state(), before)
+    require_in_step(made)
+
+
+@pytest.mark.parametrize("where", [("policies", "p1"), ("learner", "p1", "policy")])
+def test_two_states_for_one_policy_are_refused(saved: Saved, where: tuple[str, ...]) -> None:
+    made, state = saved.made, saved.state
+    before = made.get_state()
+    part: Any = state
+    for name in where[:-1]:
+        part = part[name]
+    part[where[-1]] = before["policies"]["p1"]
+    with pytest.raises(TieError, match=r"learner/p1/policy and policies/p1"):
+        made.set_state(state)
+    assert equal(made.get_state(), before)

@@ -5,13 +5,16 @@ import tracemalloc
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 import xxhash
 
 from rlpipe.backends import array_file
-from rlpipe.backends.array_file import PIECE, SMALL, Durability, digests_of, write_arrays
+from rlpipe.backends.array_file import PIECE, SMALL, Durability, digests_of, raw_of, write_arrays
 from rlpipe.backends.layout import Layout, LayoutBuilder, Slot
+from rlpipe.snapshot.dtypes import logical_name
+from rlpipe.snapshot.identity import stored
 
 SIZES: list[list[int]] = [
     [],
@@ -137,3 +140,46 @@ def test_the_mode_follows_the_umask(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640
+
+
+BASE = np.random.default_rng(0).integers(0, 255, (3, 1400, 2048), np.uint8)
+OTHER_ORDERS: dict[str, Any] = {
+    "turned": BASE.transpose(2, 0, 1),
+    "Fortran": np.asfortranarray(BASE),
+    "backwards": BASE[::-1, ::-1, ::-1],
+    "every second": BASE[:, ::2, 1::2],
+    "one long row": BASE.reshape(1, -1)[:, ::2],
+    "columns": BASE.reshape(-1, 2048)[:, :3].T,
+    "long and thin": BASE.reshape(2, -1).T,
+    "repeated": np.broadcast_to(BASE[0, 0, :3], (SMALL, 3)),
+    "one number": np.broadcast_to(np.float32(1.5), (3, SMALL)),
+    "wide": BASE.view(np.complex128).transpose(1, 2, 0),
+    "bfloat16": BASE.view(np.uint16).view(ml_dtypes.bfloat16).T,
+    "bool": (BASE > 100).T,
+}
+
+
+@pytest.mark.parametrize("name", OTHER_ORDERS)
+@pytest.mark.parametrize("durability", ["fsync", "none"])
+def test_large_arrays_in_another_order_are_written_in_order(tmp_path: Path, name: str, durability: Durability) -> None:
+    array = OTHER_ORDERS[name]
+    builder = LayoutBuilder()
+    builder.leave_room(Slot("a", logical_name(array.dtype), array.shape))
+    raws = {"a": raw_of(array)}
+    digests = write_arrays(str(tmp_path / "file"), builder.done(), raws, durability=durability)
+    expected = stored(array).tobytes()
+    assert (tmp_path / "file").read_bytes() == expected
+    assert digests == digests_of(raws) == {"a": xxhash.xxh3_128_hexdigest(expected)}
+
+
+@pytest.mark.parametrize("name", OTHER_ORDERS)
+def test_putting_in_order_takes_little_memory(tmp_path: Path, name: str) -> None:
+    array = OTHER_ORDERS[name]
+    builder = LayoutBuilder()
+    builder.leave_room(Slot("a", logical_name(array.dtype), array.shape))
+    layout = builder.done()
+    tracemalloc.start()
+    write_arrays(str(tmp_path / "file"), layout, {"a": raw_of(array)}, durability="none")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 * PIECE

@@ -15,6 +15,7 @@ from rlpipe.backends.extents import (
     Extent,
     check_arrays,
     damaged_parts,
+    open_file,
     read_all_arrays,
     read_arrays,
     read_into,
@@ -62,11 +63,13 @@ class Written:
 
     def read_into(self) -> dict[str, Any]:
         targets = {key: np.zeros(array.shape, array.dtype) for key, array in self.arrays.items()}
-        read_into(self.directory, self.file, self.file.extents, self.digests, targets)
+        with open_file(self.directory, self.file) as ranges:
+            read_into(ranges, self.file, self.file.extents, self.digests, targets)
         return targets
 
     def check(self) -> None:
-        check_arrays(self.directory, self.file, self.file.extents, self.digests)
+        with open_file(self.directory, self.file) as ranges:
+            check_arrays(ranges, self.file, self.file.extents, self.digests)
 
     def damage(self) -> list[tuple[str, str]]:
         return damaged_parts(self.directory, self.file, self.digests)
@@ -126,7 +129,8 @@ def test_reads_into_memory_that_is_there_and_into_nothing_else(tmp_path: Path) -
     written = Written(tmp_path, ARRAYS)
     around = np.zeros(40)
     targets = {"a": around[10:30], "d": np.zeros(100, np.int64)}
-    read_into(written.directory, written.file, written.extents("a", "d"), written.digests, targets)
+    with open_file(written.directory, written.file) as ranges:
+        read_into(ranges, written.file, written.extents("a", "d"), written.digests, targets)
     assert around.tolist() == [0] * 10 + list(range(20)) + [0] * 10
     assert targets["d"].tolist() == list(range(100))
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -11,6 +13,7 @@ from rlpipe.checkpoint.checkpointable import Checkpointable
 from rlpipe.checkpoint.restorable import Restorable
 from rlpipe.errors import SpecError, StateMismatchError
 from rlpipe.snapshot import Role, Snapshot, Spec
+from rlpipe.snapshot.numberless import numberless
 from rlpipe.snapshot.state import Array, State, entries
 
 TRUST = ("tests.checkpoint.components.*",)
@@ -30,7 +33,7 @@ class Net(Checkpointable):
 
     def get_own_state(self) -> State:
         if self.device == "meta":
-            nothing = np.broadcast_to(np.float32(0), self.actor.shape)
+            nothing = numberless(self.actor.dtype, self.actor.shape)
             return {"pi": {"weight": nothing}, "vf": {"weight": nothing}, "steps": 0}
         return {"pi": {"weight": self.actor}, "vf": {"weight": self.critic}, "steps": self.steps}
 
@@ -75,6 +78,16 @@ class Open(Net):
     def set_own_state(self, state: State) -> None:
         self.was_filled = state["pi"]["weight"] is self.actor
         super().set_own_state(state)
+
+
+class Losing(Open):
+    """A net whose checkpoint goes between the look at its bytes and the restore."""
+
+    lost = Path("nothing")
+
+    def check_own_state(self, state: State) -> None:
+        super().check_own_state(state)
+        shutil.rmtree(self.lost, ignore_errors=True)
 
 
 class Awkward(Open):

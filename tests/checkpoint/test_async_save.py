@@ -15,12 +15,13 @@ import numpy as np
 import pytest
 
 from rlpipe.checkpoint.async_save import AsyncSaver, CopyMemory
-from rlpipe.checkpoint.choose import latest
+from rlpipe.checkpoint.choose import latest, survey
 from rlpipe.checkpoint.place import Place
 from rlpipe.checkpoint.reader import read_checkpoint
 from rlpipe.checkpoint.retention import Retention
 from rlpipe.checkpoint.series import Series
-from rlpipe.errors import CheckpointError, StateMismatchError, UnsupportedStateError
+from rlpipe.checkpoint.verify import verify_checkpoint
+from rlpipe.errors import CheckpointError, SelectionError, StateMismatchError, UnsupportedStateError
 from rlpipe.snapshot import Snapshot, Spec, content_hash, ties
 from rlpipe.snapshot.state import Array, arrays
 from tests.checkpoint.components import Net, net, policy, tree
@@ -34,10 +35,10 @@ class SlowSeries(Series):
         object.__setattr__(self, "gate", threading.Event())
         object.__setattr__(self, "writing", [])
 
-    def write(self, snapshot: Snapshot, *, step: int, score: float | None = None) -> Place:
+    def write(self, snapshot: Snapshot, *, step: int, **more: Any) -> Place:
         self.writing.append(step)  # type: ignore[attr-defined]
         assert self.gate.wait(30)  # type: ignore[attr-defined]
-        return super().write(snapshot, step=step, score=score)
+        return super().write(snapshot, step=step, **more)
 
 
 def weights(path: Place) -> Any:
@@ -174,6 +175,67 @@ def test_at_most_one_is_pending(tmp_path: Path) -> None:
     assert slow.writing == [0, 1]  # type: ignore[attr-defined]
 
 
+def test_threads_that_save_wait_for_their_turn(tmp_path: Path) -> None:
+    saver = AsyncSaver(Series(folder=tmp_path, durability="none"))
+
+    def train(first: int) -> None:
+        for step in range(first, first + 25):
+            saver.save(big(step, size=20_000), step=step)
+
+    threads = [threading.Thread(target=train, args=(first,)) for first in (0, 100, 200)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    saver.close()
+    found = {
+        step: read_checkpoint(tmp_path / f"step-{step}").state
+        for first in (0, 100, 200)
+        for step in (first, first + 24)
+    }
+    assert len(list(tmp_path.iterdir())) == 75
+    assert all({float(value) for array in state.values() for value in array} == {step} for step, state in found.items())
+
+
+def test_a_save_by_the_handler_of_a_signal_in_the_middle_of_another_one(tmp_path: Path) -> None:
+    saver = AsyncSaver(Series(folder=tmp_path))
+
+    class Interrupted(Net):
+        def get_own_state(self) -> Any:
+            if self.steps == 1:
+                self.steps = 2
+                saver.save(big(5), step=5)
+            return super().get_own_state()
+
+    live = Interrupted()
+    live.steps = 1
+    saver.save(live, step=1)
+    saver.save(big(6), step=6)
+    saver.close()
+    assert [each.step for each in survey(tmp_path).found] == [1, 5, 6]
+    assert all(verify_checkpoint(each).ok for each in tmp_path.iterdir())
+
+
+def test_attachments_travel_with_it(tmp_path: Path) -> None:
+    exports = tmp_path / "exports"
+    exports.mkdir()
+    (exports / "policy.onnx").write_bytes(b"onnx")
+    series = Series(folder=tmp_path / "runs")
+    with AsyncSaver(series) as saver:
+        path = saver.save(tree(2), step=1, attachments={"policies/p1": exports})
+        plain = saver.save(tree(2), step=2)
+        for wrong, error in (
+            ({"policies/p9": exports}, SelectionError),
+            ({"": tmp_path / "no"}, UnsupportedStateError),
+        ):
+            with pytest.raises(error):
+                saver.save(tree(2), step=3, attachments=wrong)
+    assert (Path(path) / "policies" / "p1" / "model" / "policy.onnx").read_bytes() == b"onnx"
+    assert verify_checkpoint(path).ok
+    assert not (Path(plain) / "policies" / "p1" / "model").exists()
+    assert [each.step for each in survey(series.folder).found] == [1, 2]
+
+
 @pytest.mark.parametrize("call", [lambda saver: saver.save(policy(2), step=2), AsyncSaver.wait, AsyncSaver.close])
 def test_an_error_of_the_thread_comes_at_the_next_call_and_once(
     tmp_path: Path, call: Callable[[AsyncSaver], Any]
@@ -255,6 +317,7 @@ from pathlib import Path
 import numpy as np
 from rlpipe.checkpoint.async_save import AsyncSaver
 from rlpipe.checkpoint.series import Series
+from rlpipe.checkpoint.verify import verify_checkpoint
 from rlpipe.snapshot import Snapshot, Spec
 folder = Path(sys.argv[1])
 saver = AsyncSaver(Series(folder=folder))

@@ -14,6 +14,7 @@ from rlpipe.checkpoint.attachments import files_in
 from rlpipe.checkpoint.authenticity import sha256_of
 from rlpipe.checkpoint.inspect import inspect_checkpoint
 from rlpipe.checkpoint.reader import find_attachment, find_component, read_checkpoint
+from rlpipe.checkpoint.series import Series
 from rlpipe.checkpoint.verify import verify_checkpoint
 from rlpipe.checkpoint.writer import write_checkpoint
 from rlpipe.errors import IdError, IntegrityError, ManifestError, SelectionError, UnsupportedStateError
@@ -61,6 +62,11 @@ def test_they_are_copied_and_listed(path: Path) -> None:
     assert (report.ok, report.notes) == (True, ())
     sizes = sum(each.stat().st_size for each in path.rglob("*") if each.is_file() and each.name != "manifest.json")
     assert report.nbytes == sizes
+
+
+def test_a_series_takes_them_too(exports: Path, tmp_path: Path) -> None:
+    path = Series(folder=tmp_path / "runs").write(tree(2), step=1, attachments={P1: exports})
+    assert find_attachment(path, P1, "model/onnx/policy.onnx").read_bytes() == FILES["onnx/policy.onnx"]
 
 
 def test_they_are_no_part_of_what_a_policy_is(path: Path, tmp_path: Path) -> None:

@@ -2,17 +2,21 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import shutil
+import tempfile
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from rlpipe.checkpoint import swap, writer
 from rlpipe.checkpoint.choose import at_step, best, damage_of, latest, made_at, survey
 from rlpipe.checkpoint.writer import write_checkpoint
-from rlpipe.errors import CheckpointNotFoundError, UnsupportedStateError
+from rlpipe.errors import CheckpointNotFoundError, ConfigError, UnsupportedStateError
 from tests.checkpoint.components import policy, tree
 
 
@@ -123,10 +127,28 @@ def test_a_step_of_another_kind_is_none(tmp_path: Path, value: Any) -> None:
     assert (found.step, found.score, found.run) == (None, None, "")
 
 
-@pytest.mark.parametrize("where", [{"step": -1}, {"step": True}, {"step": 1.0}, {"step": 1, "score": float("nan")}])
+@pytest.mark.parametrize(
+    "where",
+    [
+        *({"step": step} for step in (-1, True, 1.0)),
+        *({"step": 1, "score": score} for score in (float("nan"), float("-inf"), "1", b"1", 10**400, [1], 1j)),
+    ],
+)
 def test_what_cannot_be_ranked_is_refused(where: Any) -> None:
     with pytest.raises(UnsupportedStateError):
         made_at(**where)
+
+
+def test_numbers_of_other_libraries_are_scores() -> None:
+    assert made_at(step=1, score=np.float32(1.5)) == made_at(step=1, score=np.array(1.5)) == {"step": 1, "score": 1.5}  # type: ignore[arg-type]
+
+
+def test_questions_without_sense_are_refused(models: Path) -> None:
+    with pytest.raises(ConfigError, match="no goal"):
+        best(models, goal="largest")  # type: ignore[arg-type]
+    for step in ("1", None, -1, 1.5):
+        with pytest.raises(UnsupportedStateError, match="no step"):
+            at_step(models, step)  # type: ignore[arg-type]
 
 
 def test_nothing_to_choose(tmp_path: Path) -> None:
@@ -149,6 +171,47 @@ def test_other_things_in_the_folder_say_nothing(tmp_path: Path) -> None:
     shutil.copytree(path / "policies" / "p0", tmp_path / "part")
     [note] = latest(tmp_path).notes
     assert "part of a checkpoint" in note
+
+
+def test_what_others_may_not_read_is_passed_over(open_folder: Path) -> None:
+    """As the directories of other people in a folder that many share."""
+    modes = {"closed": 0o000, "passage": 0o311, "list": 0o544}
+    save(open_folder / "mine", step=1)
+    for name, mode in modes.items():
+        save(open_folder / name / "theirs", step=9)
+        (open_folder / name).chmod(mode)
+    name, notes = as_nobody(lambda: (latest(open_folder).checkpoint.path.name, latest(open_folder).notes))
+    for each in modes:
+        (open_folder / each).chmod(0o755)
+    assert name == "mine"
+    assert "closed" in "".join(notes)
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that everybody may go into; those of pytest are for its user."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+def as_nobody(ask: Callable[[], Any]) -> Any:
+    """What a process without privileges finds; root may read everything."""
+    if os.getuid():
+        return ask()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            os.setuid(65534)
+            os.write(writing, json.dumps(ask()).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as stream:
+        found = stream.read()
+    os.waitpid(child, 0)
+    return json.loads(found)
 
 
 def test_the_choice_reads_no_array_file(tmp_path: Path, opened_files: Any) -> None:

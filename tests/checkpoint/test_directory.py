@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from rlpipe.backends.array_file import write_file
 from rlpipe.checkpoint import swap
-from rlpipe.checkpoint.directory import list_checkpoints, make_directories, staged, sync_directory, write_text
+from rlpipe.checkpoint.directory import list_checkpoints, make_directories, staged, sync_directory
 from rlpipe.checkpoint.litter import is_litter
 from rlpipe.checkpoint.reader import read_checkpoint
 from rlpipe.checkpoint.verify import verify_checkpoint
@@ -60,7 +61,7 @@ def test_two_writers_to_one_path(tmp_path: Path, if_exists: Any) -> None:
     def write(seed: int) -> None:
         try:
             with staged(tmp_path / "ckpt", if_exists=if_exists) as stage:
-                write_text(stage / "manifest.json", f"{seed}")
+                write_file(stage / "manifest.json", b"%d" % seed, durability="fsync")
                 barrier.wait()
             results.append(f"wrote {seed}")
         except CheckpointExistsError as error:
@@ -96,7 +97,7 @@ def test_another_writer_that_was_faster_is_not_overrun(tmp_path: Path, if_exists
 def test_what_goes_away_meanwhile_is_no_obstacle(tmp_path: Path) -> None:
     write_checkpoint(policy(0), tmp_path / "x")
     with staged(tmp_path / "x", if_exists="replace") as stage:
-        write_text(stage / "manifest.json", "new")
+        write_file(stage / "manifest.json", b"new", durability="fsync")
         (tmp_path / "x").rename(tmp_path / "y")
     assert (tmp_path / "x" / "manifest.json").read_text() == "new"
 
@@ -176,7 +177,7 @@ def test_durability(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durability:
     monkeypatch.setattr(os, "fsync", synced.append)
     make_directories(tmp_path / "a" / "b", durability=durability)
     with staged(tmp_path / "a" / "b" / "c" / "x", if_exists="error", durability=durability) as stage:
-        write_text(stage / "manifest.json", "{}", durability=durability)
+        write_file(stage / "manifest.json", b"{}", durability=durability)
         sync_directory(stage, durability=durability)
     assert len(synced) == expected
 
@@ -186,7 +187,7 @@ def test_a_name_that_does_not_reach_the_disk_is_told(tmp_path: Path, monkeypatch
 
     def write() -> None:
         with staged(tmp_path / "x", if_exists="replace") as stage:
-            write_text(stage / "manifest.json", "new")
+            write_file(stage / "manifest.json", b"new", durability="fsync")
             monkeypatch.setattr(os, "fsync", _fails)
 
     with pytest.raises(CheckpointError, match="power failure may undo it"):
@@ -202,3 +203,56 @@ def test_a_name_that_does_not_reach_the_disk_is_told(tmp_path: Path, monkeypatch
 
 def _fails(_: int) -> None:
     raise OSError(5, "Input/output error")
+
+
+def gone(folder: Path) -> Path:
+    """A relative path in a current directory that was removed."""
+    os.chdir(folder)
+    folder.rmdir()
+    return Path("ckpt")
+
+
+UNWRITABLE: dict[str, Any] = {
+    "too long a name": lambda folder: folder / ("x" * 256),
+    "too long a path": lambda folder: folder.joinpath(*["x" * 200] * 25),
+    "through nothing": lambda _: Path("nothing/../ckpt"),
+    "here": lambda _: Path(),
+    "around here": lambda folder: folder.parent,
+    "everything": lambda _: Path("/"),
+    "nowhere": gone,
+}
+
+
+@pytest.mark.parametrize("if_exists", ["error", "replace"])
+@pytest.mark.parametrize("name", UNWRITABLE)
+def test_where_nobody_would_find_it_nothing_is_written(
+    tmp_path: Path, name: str, if_exists: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    with pytest.raises(CheckpointError, match="nothing can be written at"):
+        write_checkpoint(policy(1), UNWRITABLE[name](folder), if_exists=if_exists)
+    assert [each for each in tmp_path.rglob("*") if each != folder] == []
+
+
+def test_a_checkpoint_around_the_current_directory_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_checkpoint(tree(1), tmp_path / "x")
+    monkeypatch.chdir(tmp_path / "x" / "policies")
+    for path in (tmp_path / "x", Path("..")):
+        with pytest.raises(CheckpointError, match="nothing can be written at"):
+            write_checkpoint(tree(2), path, if_exists="replace")
+    write_checkpoint(tree(2), Path("../../y"))
+    write_checkpoint(tree(2), tmp_path / "z")
+    assert verify_checkpoint(tmp_path / "x").ok
+
+
+def test_a_removed_current_directory_hinders_no_absolute_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "folder").mkdir()
+    monkeypatch.chdir(tmp_path / "folder")
+    (tmp_path / "folder").rmdir()
+    for seed in (1, 2):
+        write_checkpoint(policy(seed), tmp_path / "x", if_exists="replace")
+    assert read_checkpoint(tmp_path / "x").state["steps"] == 2

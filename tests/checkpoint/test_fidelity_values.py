@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import struct
 import sys
+from enum import IntEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -151,6 +153,15 @@ def test_numbers_beyond_decimal_text_break_no_message(tmp_path: Path) -> None:
     inspect_checkpoint(write_checkpoint(huge, tmp_path / "ckpt"))
 
 
+class Kind(IntEnum):
+    A = 1
+
+
+class Pair(NamedTuple):
+    a: int
+    b: int
+
+
 @pytest.mark.parametrize(
     "value",
     [
@@ -159,7 +170,15 @@ def test_numbers_beyond_decimal_text_break_no_message(tmp_path: Path) -> None:
         len,
         np.datetime64("2020-01-01"),
         np.array(["a"]),
+        np.array(["a"], np.dtypes.StringDType()),
+        np.array([1, 2], object),
+        np.zeros(2, "i4,f4"),
+        np.zeros(2, ml_dtypes.int4),
+        np.longdouble(1),
         np.array([{}]),
+        Kind.A,
+        Kind(1),
+        Pair(1, 2),
         1j,
         np.ma.masked_array([1.0], [True]),
         range(3),

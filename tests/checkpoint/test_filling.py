@@ -11,12 +11,13 @@ import pytest
 
 from rlpipe.backends.array_file import PIECE
 from rlpipe.checkpoint.array_info import StoredArray
+from rlpipe.checkpoint.filling import _MOST_OPEN
 from rlpipe.checkpoint.reader import read_checkpoint
 from rlpipe.checkpoint.restore import build, restore_into, snapshot_of
 from rlpipe.checkpoint.writer import write_checkpoint
 from rlpipe.errors import IntegrityError, SpecError, UnsupportedStateError
 from rlpipe.snapshot import Selection, diff
-from tests.checkpoint.components import TRUST, Awkward, Open, Team
+from tests.checkpoint.components import TRUST, Awkward, Losing, Open, Team
 
 SIZE = 200_000
 
@@ -91,6 +92,29 @@ def test_damage_in_one_component_spares_all(tmp_path: Path) -> None:
     with pytest.raises(IntegrityError):
         restore_into(live, read_checkpoint(path, arrays="later"))
     assert diff(snapshot_of(Team({"a": made(Open, 5), "b": made(Open, 6)})), snapshot_of(live)).same
+
+
+@pytest.mark.skipif(os.name == "nt", reason="an open file cannot be removed there")
+@pytest.mark.parametrize("count", [2, _MOST_OPEN])
+def test_a_checkpoint_that_goes_after_a_look_at_it_is_restored_all_the_same(tmp_path: Path, count: int) -> None:
+    source = Team({str(number): made(Open, number, 3) for number in range(count)})
+    path = write_checkpoint(snapshot_of(source), tmp_path / "ckpt", durability="none")
+    live = Team({str(number): made(Losing, number + 5, 3) for number in range(count)})
+    live.nets["1"].lost = path
+    before = len(list(Path("/dev/fd").iterdir()))
+    restore_into(live, read_checkpoint(path, arrays="later"))
+    assert not path.exists()
+    assert diff(snapshot_of(source), snapshot_of(live)).same
+    assert len(list(Path("/dev/fd").iterdir())) == before
+
+
+def test_more_files_than_can_be_open_are_restored(tmp_path: Path) -> None:
+    source, live = (
+        Team({str(number): made(Open, number + more, 1) for number in range(_MOST_OPEN + 3)}) for more in (0, 5)
+    )
+    path = write_checkpoint(snapshot_of(source), tmp_path / "ckpt", durability="none")
+    restore_into(live, read_checkpoint(path, arrays="later"))
+    assert diff(snapshot_of(source), snapshot_of(live)).same
 
 
 def test_a_damaged_file_builds_nothing(path: Path) -> None:

@@ -6,16 +6,23 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from rlpipe.checkpoint import litter
-from rlpipe.checkpoint.litter import QUIET_SECONDS, discard, is_litter, new_stage, sweep
+from rlpipe.checkpoint import litter, swap
+from rlpipe.checkpoint.directory import staged
+from rlpipe.checkpoint.litter import QUIET_SECONDS, discard, held, is_litter, new_stage, sweep
+from rlpipe.checkpoint.reader import read_checkpoint
+from rlpipe.checkpoint.retention import Retention
+from rlpipe.checkpoint.series import Series
+from rlpipe.checkpoint.verify import verify_checkpoint
 from rlpipe.checkpoint.writer import write_checkpoint
-from tests.checkpoint.components import policy
+from rlpipe.errors import CheckpointError, CheckpointExistsError
+from tests.checkpoint.components import policy, tree
 
 _HOLD = """
 import sys, time
@@ -189,3 +196,107 @@ def test_names_say_nothing_of_who_and_where(tmp_path: Path) -> None:
     with new_stage(tmp_path) as stage:
         assert os.uname().nodename not in stage.name
         assert litter._BOOT_ID.read_text().strip() not in stage.name
+
+
+def test_what_is_replaced_is_not_swept_before_it_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own writer lets go of it before, and under the name of a stage it looks like what a dead one left."""
+    exchange, seen = swap._exchange, []
+
+    def exchange_and_sweep(left: Path, right: Path) -> bool:
+        done = exchange(left, right)
+        sweep(tmp_path, now=time.time())
+        seen.append(read_checkpoint(left).state["steps"])
+        return done
+
+    write_checkpoint(policy(1), tmp_path / "x")
+    monkeypatch.setattr(swap, "_exchange", exchange_and_sweep)
+    write_checkpoint(policy(2), tmp_path / "x", if_exists="replace")
+    assert seen == [1]
+    assert names(tmp_path) == ["x"]
+
+
+def test_of_many_that_replace_each_wins_or_is_told_that_another_did(tmp_path: Path) -> None:
+    write_checkpoint(policy(0), tmp_path / "x")
+    told: list[BaseException] = []
+    won: list[int] = []
+
+    def replace(first: int) -> None:
+        for step in range(first, first + 25):
+            try:
+                write_checkpoint(policy(step), tmp_path / "x", if_exists="replace", durability="none")
+                won.append(step)
+            except CheckpointError as error:
+                told.append(error)
+
+    threads = [threading.Thread(target=replace, args=(first,)) for first in (100, 200, 300, 400)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert {type(each) for each in told} <= {CheckpointExistsError}
+    assert read_checkpoint(tmp_path / "x").state["steps"] in won
+    assert names(tmp_path) == ["x"]
+
+
+def test_one_who_does_not_let_go_is_waited_for_in_vain_and_not_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(litter, "_PATIENCE", 0.05)
+    write_checkpoint(policy(1), tmp_path / "x")
+    lock = litter._lock(tmp_path / "x")
+    try:
+        write_checkpoint(policy(2), tmp_path / "x", if_exists="replace")
+    finally:
+        os.close(lock)
+    assert read_checkpoint(tmp_path / "x").state["steps"] == 2
+
+
+def test_a_fork_keeps_no_lock(tmp_path: Path) -> None:
+    with held(tmp_path):
+        reading, writing = os.pipe()
+        child = os.fork()
+        if not child:
+            os.close(writing)
+            os.read(reading, 1)  # until the other end is closed
+            os._exit(0)
+        os.close(reading)
+    try:
+        os.close(litter._lock(tmp_path))
+    finally:
+        os.close(writing)
+        os.waitpid(child, 0)
+
+
+@pytest.mark.parametrize("calls", [1, 2, 5])
+@pytest.mark.parametrize("act", ["replace", "retain", "fail"])
+def test_a_signal_in_the_middle_of_removing_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act: str, calls: int
+) -> None:
+    unlink, left = os.unlink, [calls]
+
+    def interrupted(*args: Any, **more: Any) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            raise SystemExit(143)
+        unlink(*args, **more)
+
+    series = Series(folder=tmp_path, retention=Retention(keep_last=1))
+    series.write(tree(3), step=1)
+    acts: dict[str, Callable[[], object]] = {
+        "replace": lambda: series.write(tree(3), step=1),
+        "retain": lambda: series.write(tree(3), step=2),
+        "fail": lambda: stop_in_a_save(tmp_path / "x"),
+    }
+    monkeypatch.setattr(os, "unlink", interrupted)
+    with pytest.raises(SystemExit):
+        acts[act]()
+    monkeypatch.undo()
+    assert [each for each in names(tmp_path) if each.startswith(".")] == []
+    assert all(verify_checkpoint(each).ok for each in tmp_path.iterdir())
+
+
+def stop_in_a_save(path: Path) -> None:
+    with staged(path, if_exists="error") as stage:
+        for index in range(9):
+            (stage / str(index)).write_text("half")
+        raise ZeroDivisionError

@@ -259,6 +259,15 @@ def test_a_field_cannot_end_early_and_bring_another_one(texts: dict[str, str]) -
             parse_manifest(seal(text.replace(before, after))[0], FILE)
 
 
+@pytest.mark.parametrize("more", ["", ",", "}", "null", '"', f'"{"0" * 64}",\n"more":1', f'"{"0" * 64}"\n}}\n'])
+def test_nothing_stands_behind_a_first_seal(texts: dict[str, str], more: str) -> None:
+    for text in texts.values():
+        body = text.partition(',\n"manifest_hash"')[0]
+        for again in ("", body.partition(',\n"xxh3":')[2]):
+            with pytest.raises(ManifestError):
+                parse_manifest(seal(f'{body},\n"manifest_hash":{more}{again}')[0], FILE)
+
+
 places: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -7,8 +8,10 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from rlpipe.checkpoint.async_save import AsyncSaver
 from rlpipe.checkpoint.reader import read_checkpoint
 from rlpipe.checkpoint.restore import build, object_at, restore_into, snapshot_of
+from rlpipe.checkpoint.series import Series
 from rlpipe.checkpoint.writer import write_checkpoint
 from rlpipe.errors import (
     SelectionError,
@@ -194,6 +197,22 @@ class TestBuild:
         write_checkpoint(replace(snapshot, state=state), tmp_path / "ckpt")
         with pytest.raises(StateMismatchError, match=r"\(9, 9\)"):
             build(read_checkpoint(tmp_path / "ckpt", arrays="none"), device="meta", trust=TRUST)
+
+    @pytest.mark.parametrize("act", ["save", "save_later", "give", "take", "restore"])
+    def test_an_object_without_numbers_gives_and_takes_none(self, tmp_path: Path, act: str) -> None:
+        path = team(1, 2).save_to_path(tmp_path / "ckpt")
+        meta = Team({"p0": Net(device="meta"), "p1": net(3)})
+        acts: dict[str, Callable[[], object]] = {
+            "save": lambda: meta.save_to_path(tmp_path / "other"),
+            "save_later": lambda: AsyncSaver(Series(folder=tmp_path / "runs")).save(meta, step=1),
+            "give": meta.get_state,
+            "take": lambda: meta.set_state(team(1, 2).get_state()),
+            "restore": lambda: meta.restore_from_path(path),
+        }
+        with pytest.raises(UnsupportedStateError, match="no numbers") as caught:
+            acts[act]()
+        assert caught.value.found == 'on the device "meta": p0/pi/weight, p0/vf/weight'
+        assert [each.name for each in tmp_path.iterdir()] == ["ckpt"]
 
     def test_ties_between_components_are_made_again(self, tmp_path: Path) -> None:
         source = SharingTeam({"p0": net(1), "p1": net(2)})

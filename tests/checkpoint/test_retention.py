@@ -14,9 +14,10 @@ from rlpipe.checkpoint.choose import Recorded, made_at
 from rlpipe.checkpoint.reader import read_checkpoint
 from rlpipe.checkpoint.retention import Retention, apply_retention, kept
 from rlpipe.checkpoint.series import Series
+from rlpipe.checkpoint.verify import verify_checkpoint
 from rlpipe.checkpoint.writer import write_checkpoint
 from rlpipe.errors import CheckpointExistsError, CheckpointNotFoundError, ConfigError, UnsupportedStateError
-from tests.checkpoint.components import policy
+from tests.checkpoint.components import policy, tree
 
 
 def names(folder: Path) -> list[str]:
@@ -88,12 +89,47 @@ def test_links_and_what_they_point_to_stay(tmp_path: Path) -> None:
 def test_damaged_ones_do_not_count_as_the_last(tmp_path: Path) -> None:
     train(tmp_path, (1, 2, 3))
     (tmp_path / "step-3" / "state.h5").unlink()
-    assert train(tmp_path, (4,), keep_last=2) == {2, 4}
+    assert train(tmp_path, (4,), keep_last=2) == {2, 3, 4}
     (tmp_path / "step-2" / "manifest.json").write_text("cut")
     report = apply_retention(tmp_path / "step-4", Retention(keep_last=1))
     assert report.removed == ()
-    [note] = report.notes
-    assert "step-2" in note
+    assert ["step-2" in report.notes[0], "step-3, which is damaged" in report.notes[1]] == [True, True]
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "videos/", "policies/p1/notes.txt", "policies/p1/model/x.onnx", "own/"])
+def test_what_else_lies_in_a_checkpoint_stays_with_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    series = Series(folder=tmp_path, retention=Retention(keep_last=1))
+    first = tmp_path / "step-1"
+    series.write(tree(2), step=1)
+    if name == "own/":
+        write_checkpoint(policy(1), first / "own")
+    elif name.endswith("/"):
+        (first / name).mkdir()
+    else:
+        (first / name).parent.mkdir(exist_ok=True)
+        (first / name).write_text("mine")
+    series.write(tree(2), step=2)
+    assert names(tmp_path) == ["step-1", "step-2"]
+    assert name.rstrip("/") in caplog.text
+    with pytest.raises(CheckpointExistsError, match="remove what else lies there") as caught:
+        series.write(tree(3), step=1)
+    assert caught.value.found == name.rstrip("/")
+    assert verify_checkpoint(first).ok
+
+
+def test_attachments_and_links_to_nothing_are_parts_of_a_checkpoint_or_not(tmp_path: Path) -> None:
+    exports = tmp_path / "exports"
+    exports.mkdir()
+    (exports / "x.onnx").write_bytes(b"x")
+    series = Series(folder=tmp_path / "runs", retention=Retention(keep_last=1))
+    for step in (1, 2):
+        series.write(tree(2), step=step, attachments={"policies/p1": exports})
+    assert names(tmp_path / "runs") == ["step-2"]
+    (tmp_path / "runs" / "step-2" / "link").symlink_to("nowhere")
+    series.write(tree(2), step=3)
+    assert names(tmp_path / "runs") == ["step-2", "step-3"]
 
 
 def test_nothing_goes_before_the_commit(tmp_path: Path) -> None:

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import json
 import secrets
+import subprocess
+import sys
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rlpipe.checkpoint.choose import latest, survey
 from rlpipe.checkpoint.reader import read_checkpoint
+from rlpipe.checkpoint.retention import Retention
+from rlpipe.checkpoint.series import Series
 from rlpipe.checkpoint.verify import verify_checkpoint
 from rlpipe.checkpoint.writer import write_checkpoint
-from rlpipe.errors import CheckpointError, CheckpointNotFoundError
-from rlpipe.snapshot import content_hash
+from rlpipe.errors import CheckpointError, CheckpointNotFoundError, StoreError
+from rlpipe.snapshot import Selection, content_hash
 from tests.checkpoint.components import policy, tree
 from tests.conformance.store_suite import StoreSuite
 from tests.conformance.stores import CountedStore, Request, S3Server, Store, counted, s3_server
@@ -47,6 +55,8 @@ class TestS3(StoreSuite):
         bucket = f"bucket-{secrets.token_hex(4)}"
         store = Store(f"s3://{bucket}/runs", server.requests)
         store.files.mkdir(bucket)
+        while not any(each.kind == "put" and each.path.strip("/") == bucket for each in server.requests):
+            time.sleep(0.01)  # A thread tells of it, and a test counts what comes later.
         return store
 
     @pytest.mark.usefixtures("store")
@@ -67,6 +77,22 @@ class TestS3(StoreSuite):
         assert "an-id" not in str(caught.value)
         assert caught.value.__cause__ is None
         store.files.clear_instance_cache()
+
+    @pytest.mark.parametrize(("ending", "code"), [("", 0), ("raise ZeroDivisionError", 1)])
+    def test_the_end_of_the_process_waits_for_the_save(self, store: Store, ending: str, code: int) -> None:
+        train = f"""
+from rlpipe.checkpoint.async_save import AsyncSaver
+from rlpipe.checkpoint.series import Series
+from tests.checkpoint.components import tree
+AsyncSaver(Series(folder={store.root!r})).save(tree(5), step=1)
+{ending}
+"""
+        command, root = [sys.executable, "-c", train], Path(__file__).parents[2]
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False, timeout=100)
+        assert done.returncode == code, done.stderr
+        assert "cannot be reached" not in done.stderr
+        store.files.invalidate_cache()
+        assert content_hash(read_checkpoint(f"{store.root}/step-1")) == content_hash(tree(5))
 
 
 def broken_at(number: int) -> Any:
@@ -147,3 +173,63 @@ def test_no_room_for_the_stage(memory: Store, tmp_path: Path, monkeypatch: pytes
         write_checkpoint(policy(1), f"{memory.root}/ckpt")
     assert "TMPDIR" in caught.value.expected
     assert memory.names("ckpt") == []
+
+
+def test_many_files_are_asked_for_at_once_and_not_too_many(memory: Store) -> None:
+    path, lock, now, most = f"{memory.root}/ckpt", threading.Lock(), 0, 0
+
+    def slowly(_: Request) -> None:
+        nonlocal now, most
+        with lock:
+            now, most = now + 1, max(most, now + 1)
+        time.sleep(0.002)
+        with lock:
+            now -= 1
+
+    write_checkpoint(tree(40), path)
+    CountedStore.fault = staticmethod(slowly)
+    part = Selection(components=("policies/p1*",))
+    for ask in (
+        read_checkpoint,
+        verify_checkpoint,
+        lambda _: read_checkpoint(path, part),
+        lambda _: latest(memory.root),
+    ):
+        most = 0
+        ask(path)
+        assert 4 <= most <= 16
+    assert content_hash(read_checkpoint(path)) == content_hash(tree(40))
+
+
+def test_the_first_failure_is_told_and_the_rest_is_not_asked_for(memory: Store) -> None:
+    def fail(request: Request) -> None:
+        if request.kind == "get" and request.path.endswith("p3/state.h5"):
+            raise PermissionError("no")
+
+    path = f"{memory.root}/ckpt"
+    write_checkpoint(tree(200), path)
+    CountedStore.fault = staticmethod(fail)
+    with memory.asked() as requests, pytest.raises(StoreError, match=r"p3/state\.h5 cannot be reached"):
+        read_checkpoint(path)
+    assert len([each for each in requests if each.path.endswith("state.h5")]) < 200
+
+
+def test_a_store_that_does_not_answer_is_neither_damage_nor_passed_over(
+    memory: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The latest may be whole: nothing older is taken for it, and none is removed in its place."""
+
+    def fail(request: Request) -> None:
+        if request.kind == "get" and "step-3" in request.path:
+            raise ConnectionError("the store is away")
+
+    series = Series(folder=memory.root)
+    for step in (1, 2, 3):
+        series.write(tree(2), step=step)
+    CountedStore.fault = staticmethod(fail)
+    with pytest.raises(StoreError, match=r"step-3/manifest\.json cannot be reached"):
+        latest(memory.root)
+    replace(series, retention=Retention(keep_last=1)).write(tree(2), step=4)
+    assert "were not removed" in caplog.text
+    CountedStore.fault = staticmethod(lambda _: None)
+    assert [each.step for each in survey(memory.root).found] == [1, 2, 3, 4]

@@ -84,4 +84,6 @@ def test_rows_show_what_sets_the_jobs_apart() -> None:
         JobResult(name="1", overrides=("task=x", "a=2"), result={"exit_code": 2, "error": {"subject": "one\ntwo"}}),
     ]
     assert job_rows(jobs) == [("0", "a=1", "ok", "1.2", ""), ("1", "a=2", "failed (2)", "", "one")]
+    swept = JobResult(name="2", overrides=(r"restore.device=cuda\:0", r"a=\{x\: 1\}"), result={"exit_code": 0})
+    assert job_rows([swept])[0][1] == "restore.device=cuda:0 a={x: 1}"
     assert job_rows(jobs[:1]) == [("0", "task=x a=1", "ok", "1.2", "")]

@@ -125,6 +125,25 @@ class StoreSuite:
         assert sha256_of(path) == sha256_of(tmp_path / "copy")
         assert verify_checkpoint(path, sha256=sha256_of(path)).ok
 
+    def test_verify_tells_what_no_manifest_lists(self, store: Store, tmp_path: Path) -> None:
+        path, exports = f"{store.root}/ckpt", tmp_path / "exports"
+        exports.mkdir()
+        (exports / "policy.onnx").write_bytes(b"onnx")
+        write_checkpoint(tree(2), path, attachments={"policies/p0": exports})
+        for name in ("manifest.json", "state.h5"):
+            data = store.files.cat_file(store.path("ckpt", "policies", "p0", name))
+            for strange in (("policies", "p9"), ("more",)):
+                store.files.pipe_file(store.path("ckpt", *strange, name), data)
+        store.files.pipe_file(store.path("ckpt", "policies", "p0", "model", "more", "x.pt2"), b"x")
+        store.files.pipe_file(store.path("ckpt", "policies", "p1", "notes.txt"), b"x")
+        store.files.get(store.path("ckpt"), str(tmp_path / "copy"), recursive=True)
+        report = verify_checkpoint(path)
+        assert report.ok
+        strange_ones = ("more", "policies/p9", "policies/p0/model/more/x.pt2")
+        assert report.notes == tuple(f"{name} is not listed, and was ignored" for name in strange_ones)
+        assert report.notes == verify_checkpoint(tmp_path / "copy").notes
+        assert verify_checkpoint(f"{path}/policies").notes == verify_checkpoint(tmp_path / "copy" / "policies").notes
+
     @pytest.mark.parametrize("damage", ["flip", "cut", "extend", "remove", "swap"])
     def test_damage_is_found(self, store: Store, damage: str) -> None:
         path, state = f"{store.root}/ckpt", store.path("ckpt", "policies", "p0", "state.h5")
@@ -216,6 +235,15 @@ class StoreSuite:
             series.write(policy(1), step=20_000)
         with pytest.raises(ConfigError):
             Series(folder=store.root, if_exists="replace").write(policy(1), step=1)
+
+    def test_what_else_lies_in_a_checkpoint_stays_with_it(self, store: Store) -> None:
+        series = Series(folder=store.root, retention=Retention(keep_last=1))
+        series.write(tree(1), step=1)
+        store.files.pipe_file(store.path("step-1", "policies", "p0", "notes.txt"), b"mine")
+        series.write(tree(1), step=2)
+        series.write(tree(1), step=3)
+        assert {name.split("/")[0] for name in store.names()} == {"step-1", "step-3"}
+        assert at_step(store.root, 1).checkpoint.step == 1
 
     def test_choosing_passes_over_what_is_not_whole(self, store: Store) -> None:
         series = Series(folder=store.root)

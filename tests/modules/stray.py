@@ -142,6 +142,17 @@ class Parametrized(RLModule, InferenceOnlyAPI):
         return {"logits": self.pi(self.hidden(batch["obs"]))}
 
 
+class Bare(RLModule):
+    """Has a buffer that setup left without numbers."""
+
+    def setup(self) -> None:
+        self.pi = nn.Linear(3, 2)
+        self.register_buffer("offset", torch.zeros(2, device="meta"))
+
+    def forward_inference(self, batch: Any) -> Any:
+        return {"logits": self.pi(batch["obs"])}
+
+
 class Lazy(RLModule):
     """A layer that waits for its first input."""
 

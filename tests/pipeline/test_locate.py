@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rlpipe.errors import CheckpointNotFoundError, ConfigError, ForeignFormatError
+from rlpipe.errors import CheckpointError, CheckpointNotFoundError, ConfigError, ForeignFormatError
 from rlpipe.pipeline.locate import latest_checkpoint, locate, locate_path, recognise
 from rlpipe.pipeline.settings import LATEST, PolicySettings, RunSettings, SourceSettings
 from rlpipe.snapshot.spaces import Discrete
@@ -77,6 +77,10 @@ def test_near_names_and_checkpoints_inside_are_offered(checkpoint: Path, tmp_pat
     with pytest.raises(CheckpointNotFoundError) as caught:
         recognise(tmp_path / "runs")
     assert "walker" in caught.value.fix
+    with pytest.raises(CheckpointNotFoundError) as caught:
+        recognise(tmp_path / "rnus" / "walker" / "policies")
+    assert caught.value.found.endswith(f"from {tmp_path / 'rnus'} on")
+    assert str(tmp_path / "runs") in caught.value.fix
 
 
 def test_a_home_is_expanded(checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,3 +122,22 @@ def test_of_the_checkpoints_of_a_run_the_last_ones_are_asked_for(tmp_path: Path)
         recognise(tmp_path)
     names = ", ".join(str(tmp_path / f"model_{number}.pt") for number in (1000, 900, 99))
     assert caught.value.fix == f"name the model file in it: {names}"
+
+
+@pytest.mark.parametrize("kind", ["auto", "stable_baselines3"])
+def test_a_path_that_the_system_refuses_is_no_crash(kind: str, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError) as caught:
+        locate_path(str(tmp_path / ("a" * 300)), kind=kind)
+    assert caught.value.found.startswith("File name too long")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to root")
+@pytest.mark.parametrize("kind", ["auto", "stable_baselines3"])
+def test_a_path_that_may_not_be_read_is_said_to_be_that(kind: str, tmp_path: Path, sb3_zip: Path) -> None:
+    shutil.copy(sb3_zip, tmp_path / "a.zip")
+    (tmp_path / "a.zip").chmod(0)
+    (tmp_path / "folder").mkdir(mode=0)
+    for name in ("a.zip", "folder/a.zip"):
+        with pytest.raises(CheckpointError) as caught:
+            locate_path(str(tmp_path / name), kind=kind)
+        assert caught.value.found.startswith("Permission denied")

@@ -5,6 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
+from rlpipe.errors import RlpipeError, printable
 from rlpipe.pipeline import tables
 from rlpipe.pipeline.tables import show, size, table
 
@@ -60,3 +61,19 @@ def test_sizes(nbytes: int, text: str) -> None:
 def test_counts() -> None:
     assert tables.count(1, "array") == "1 array"
     assert tables.count(2000, "array") == "2,000 arrays"
+
+
+@pytest.mark.parametrize(
+    "text", ["\x1b[2Jgone", "a\x1b]0;title\x07b", "\x9b31m", "x\rok", "\u202eko", "\x00", "\u2028next"]
+)
+def test_nothing_that_is_shown_steers_the_terminal(text: str) -> None:
+    stream = io.StringIO()
+    for each in (table("policy", rows=[(text,)]), tables.line(text), tables.facts([(text, text)])):
+        show(each, stream)
+    assert stream.getvalue().replace("\n", "").isprintable()
+    assert len(stream.getvalue().splitlines()) == 4
+    assert str(RlpipeError(text, found=text)).replace("\n", "").isprintable()
+
+
+def test_what_is_no_control_character_is_shown_as_it_is() -> None:
+    assert printable("größe\t北京 👩‍🚀\n[x]") == "größe\t北京 👩‍🚀\n[x]"

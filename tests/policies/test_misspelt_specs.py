@@ -43,7 +43,7 @@ POLICIES = {
         policy, PPOModule, IMAGE, Discrete(3), shared={"type": "cnn", "filters": [[4, 8, 4]], "hidden": [8]}
     ),
     "ppo lstm": partial(
-        policy, PPOModule, action=MultiDiscrete([2, 3]), actor={"type": "lstm"}, critic={"type": "gru"}
+        policy, PPOModule, action=MultiDiscrete(np.array([2, 3])), actor={"type": "lstm"}, critic={"type": "gru"}
     ),
     "ppo parts": partial(policy, PPOModule, PARTS, Dict({"a": BOX, "b": Discrete(2)}), shared=MULTI),
     "sac": partial(policy, SACModule),
@@ -64,7 +64,7 @@ SPACES = [
     BOX,
     Discrete(2),
     MultiBinary((2,)),
-    MultiDiscrete([2, 3]),
+    MultiDiscrete(np.array([2, 3])),
     PARTS,
     Tuple((BOX, Discrete(2))),
     Text(1, 2, "ab"),

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import unicodedata
+from enum import Enum, StrEnum
 
+import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -70,6 +72,19 @@ def test_ids_that_differ_only_in_case_are_refused(ids: tuple[str, str]) -> None:
         validate_ids(ids)
     assert repr(ids[0]) in caught.value.found
     assert repr(ids[1]) in caught.value.found
+
+
+class Team(str, Enum):  # noqa: UP042  older code has them, and str() of a StrEnum is its text
+    """A str that is written as another one."""
+
+    RED = "red"
+
+
+def test_a_str_that_is_written_as_another_one_is_refused() -> None:
+    with pytest.raises(IdError) as caught:
+        validate_ids([Team.RED, "blue"])
+    assert "written 'Team.RED'" in caught.value.found
+    assert validate_ids([StrEnum("Side", {"LEFT": "left"}).LEFT, np.str_("p1")]) == ("left", "p1")  # type: ignore[attr-defined]
 
 
 def test_all_bad_ids_of_a_list_are_told_at_once() -> None:

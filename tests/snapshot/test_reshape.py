@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlpipe.errors import StateMismatchError
+from rlpipe.errors import SpecError, StateMismatchError
 from rlpipe.snapshot import Snapshot, Spec, merge
 from rlpipe.snapshot.reshape import reshaped
 from rlpipe.snapshot.state import entries, equal
@@ -55,6 +56,31 @@ def test_more_than_sizes_is_refused(other: Any) -> None:
     base, patch = snapshot(0, w=numbers(2, 2)), snapshot(1, w=other)
     with pytest.raises(StateMismatchError):
         merge(base, reshaped(base, patch, "copy_overlap").patch)
+
+
+@pytest.mark.parametrize(
+    "config", [{"hidden": [3], "activation": "relu"}, {"hidden": [3], "activation": "tanh", "norm": True}]
+)
+@pytest.mark.parametrize("on_shape", ["copy_overlap", "skip"])
+@pytest.mark.parametrize("size", [2, 3])
+def test_another_network_is_refused_whatever_its_sizes(config: dict[str, Any], on_shape: Any, size: int) -> None:
+    base, patch = snapshot(0, w=numbers(2, 2)), snapshot(1, w=numbers(size, 2))
+    base = replace(base, spec=Spec("a.B", {"hidden": [2], "activation": "tanh"}))
+    patch = replace(patch, spec=Spec("a.B", config))
+    with pytest.raises(SpecError):
+        merge(base, reshaped(base, patch, on_shape).patch)
+
+
+def test_a_neighbour_of_other_sizes_changes_nothing_for_those_that_fit() -> None:
+    def tree(size: int, **config: Any) -> Snapshot:
+        second = replace(snapshot(0, w=numbers(2)), spec=Spec("a.B", config))
+        return replace(snapshot(), children={"a": snapshot(size, w=numbers(size)), "b": second})
+
+    fitted = reshaped(tree(2), tree(3), "copy_overlap").patch
+    assert not fitted.children["a"].whole
+    assert fitted.children["b"].whole
+    with pytest.raises(SpecError):
+        merge(tree(2, kind="x"), reshaped(tree(2, kind="x"), tree(3, kind="y"), "copy_overlap").patch)
 
 
 def test_neither_side_is_changed() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from rlpipe.errors import SelectionError, SpecError, StateMismatchError, TieError
@@ -27,6 +27,7 @@ from rlpipe.snapshot import (
     walk,
 )
 from rlpipe.snapshot.selection import matches
+from rlpipe.snapshot.snapshot import tied
 from rlpipe.snapshot.state import State, canonical, entries
 from tests.snapshot.strategies import components, snapshots
 
@@ -213,6 +214,27 @@ def test_ties_are_found_across_components_and_cannot_be_torn() -> None:
 def test_empty_arrays_are_never_tied() -> None:
     empty = np.zeros((0, 3))
     assert ties(leaf({"a": empty, "b": empty})) == ()
+
+
+OWNED = (np.zeros(3), np.zeros(3), np.full((2, 2), np.nan, np.float32), np.ones((0, 2)), np.zeros((2, 2), np.int64))
+VIEWS = (
+    *(OWNED[0].view(), OWNED[0][::-1], OWNED[0][:2], OWNED[0].view(np.int64), OWNED[4].T, OWNED[2][:]),
+    *(np.frombuffer(OWNED[1].data), np.lib.stride_tricks.as_strided(OWNED[4]), np.broadcast_to(OWNED[1], (2, 3))),
+)
+
+
+@given(st.lists(st.sampled_from(range(len(OWNED + VIEWS))), max_size=8))
+@example([0, 0, 1])
+@example([3, 3, 3])
+def test_ties_are_arrays_of_one_place_and_one_look_whoever_owns_the_memory(chosen: list[int]) -> None:
+    arrays = {f"k{index}": (OWNED + VIEWS)[number] for index, number in enumerate(chosen)}
+    groups: dict[object, list[str]] = {}
+    for key, array in arrays.items():
+        if array.size:
+            place = (array.ctypes.data, array.dtype, array.shape, array.strides)
+            groups.setdefault(place, []).append(key)
+    expected = sorted(tuple(keys) for keys in groups.values() if len(keys) > 1)
+    assert tied(arrays) == tuple(expected)
 
 
 def test_rename_moves_components_and_keys() -> None:

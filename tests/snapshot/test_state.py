@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from enum import Enum
 from typing import Any, NamedTuple
 
 import ml_dtypes
@@ -147,6 +148,27 @@ def test_numpy_scalars_become_arrays_without_axes_and_big_endian_becomes_native(
     assert state["scalar"].shape == ()
     assert state["swapped"].dtype.isnative
     assert state["swapped"].tolist() == [1, 256]
+
+
+class Column(str, Enum):  # noqa: UP042  older code has them, and str() of a StrEnum is its text
+    """A name as libraries have them for the columns of batches."""
+
+    OBS = "obs"
+
+
+def test_a_name_is_its_text_whatever_class_of_str_it_has() -> None:
+    state = canonical({Column.OBS: {Column.OBS: 1}, np.str_("b"): 2})
+    assert list(map(type, state)) == [str, str]
+    assert entries(state) == {"b": 2, "obs/obs": 1}
+    assert type(escape(Column.OBS)) is str
+    assert list(take_apart({"obs": {"x": np.zeros(1)}}).arrays) == ["obs/x"]
+
+
+def test_a_state_that_holds_itself_is_refused() -> None:
+    circle: State = {}
+    circle["again"] = [circle]
+    with pytest.raises(UnsupportedStateError, match="nested too deep"):
+        canonical(circle)
 
 
 def test_bfloat16_is_kept_as_it_is() -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING, Any
 
-from rlpipe.exporters.target import Step, install_hint, require_tolerances
+from rlpipe.exporters.target import CheckOptions, Step, install_hint
 
 if TYPE_CHECKING:
     from rlpipe.exporters.graph import ExportGraph
@@ -35,22 +35,10 @@ _PINNED = {"cpp.march": "x86-64-v3", "cpp.simdlen": 256}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """How the file is checked.
+class Options(CheckOptions):
+    """How the file is checked. Compiling takes up to a minute, and more on a busy machine."""
 
-    Attributes:
-        atol: Absolute tolerance of the verification.
-        rtol: Relative tolerance of the verification.
-        timeout: Seconds after which the export is ended; compiling takes up to a minute, and more on a busy machine.
-    """
-
-    atol: float = 1e-5
-    rtol: float = 1e-5
     timeout: float = 1200.0
-
-    def __post_init__(self) -> None:
-        """Check the values."""
-        require_tolerances("aot_inductor", atol=self.atol, rtol=self.rtol)
 
 
 def missing_dependency() -> str | None:

@@ -10,7 +10,7 @@ from shutil import which
 from typing import TYPE_CHECKING, Any
 
 from rlpipe.errors import ConfigError, UnsupportedModuleError
-from rlpipe.exporters.target import Step, install_hint, require_tolerances
+from rlpipe.exporters.target import CheckOptions, Step, install_hint
 
 if TYPE_CHECKING:
     from rlpipe.exporters.graph import ExportGraph
@@ -24,24 +24,18 @@ _COMPILERS = ("cc", "gcc", "clang")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(CheckOptions):
     """How the files are made and checked.
 
     Attributes:
-        atol: Absolute tolerance of the verification.
-        rtol: Relative tolerance of the verification.
-        timeout: Seconds after which the export is ended.
         prefix: What every name in the files begins with; "" for `policy_` and the policy's fingerprint, so that the
             files of several policies go into one program.
     """
 
-    atol: float = 1e-5
-    rtol: float = 1e-5
-    timeout: float = 600.0
     prefix: str = ""
 
     def __post_init__(self) -> None:
-        require_tolerances("c99", atol=self.atol, rtol=self.rtol)
+        CheckOptions.__post_init__(self)  # a class with slots is made anew, which super() does not see
         if self.prefix and not re.fullmatch(r"[a-z][a-z0-9_]*", self.prefix):
             raise ConfigError(
                 "export.c99.prefix is no name in C",

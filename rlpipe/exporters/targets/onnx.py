@@ -11,7 +11,7 @@ from rlpipe.errors import ConfigError, UnsupportedModuleError, listed
 from rlpipe.exporters.onnx_cleaning import BATCH, clean
 from rlpipe.exporters.onnx_edges import apply
 from rlpipe.exporters.onnx_profile import Profile, chosen_metadata, require_operators
-from rlpipe.exporters.target import Step, install_hint, require_tolerances
+from rlpipe.exporters.target import CheckOptions, Step, install_hint
 
 if TYPE_CHECKING:
     from rlpipe.exporters.graph import ExportGraph
@@ -24,26 +24,20 @@ _LOWEST_OPSET = 15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(CheckOptions):
     """How the file is made and checked.
 
     Attributes:
-        atol: Absolute tolerance of the verification.
-        rtol: Relative tolerance of the verification.
-        timeout: Seconds after which the export is ended.
         opset: Version of the operator set; 18 runs on ONNX Runtime 1.14 and newer.
         profile: What a consumer demands; in a config the name of a file of `_profiles/onnx`.
     """
 
-    atol: float = 1e-5
-    rtol: float = 1e-5
-    timeout: float = 600.0
     opset: int = 18
     profile: Profile = field(default_factory=Profile)
 
     def __post_init__(self) -> None:
         """Check the values."""
-        require_tolerances("onnx", atol=self.atol, rtol=self.rtol)
+        CheckOptions.__post_init__(self)  # a class with slots is made anew, which super() does not see
         if isinstance(self.profile, Mapping):
             # From the JSON of a job.
             object.__setattr__(self, "profile", Profile(**self.profile))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlpipe.errors import UnsupportedModuleError
-from rlpipe.exporters.target import Step, install_hint, require_tolerances
+from rlpipe.exporters.target import CheckOptions, Step, install_hint
 
 if TYPE_CHECKING:
     from rlpipe.exporters.graph import ExportGraph
@@ -26,22 +26,8 @@ _SWITCHES = ("train", "training")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """How the file is checked.
-
-    Attributes:
-        atol: Absolute tolerance of the verification.
-        rtol: Relative tolerance of the verification.
-        timeout: Seconds after which the export is ended.
-    """
-
-    atol: float = 1e-5
-    rtol: float = 1e-5
-    timeout: float = 600.0
-
-    def __post_init__(self) -> None:
-        """Check the values."""
-        require_tolerances("torch_export", atol=self.atol, rtol=self.rtol)
+class Options(CheckOptions):
+    """How the file is checked."""
 
 
 def missing_dependency() -> str | None:

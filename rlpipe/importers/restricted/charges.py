@@ -8,7 +8,7 @@ from typing import Any
 
 from rlpipe.importers.restricted.values import Name, RefusedError
 
-_ROOM = 48 * 2**20
+_ROOM = 32 * 2**20
 _ROOM_PER_BYTE = 7
 """Bytes that values may take: so many for any pickle, and so many more for each byte of it that was read."""
 

@@ -25,6 +25,8 @@ def device_of(name: str) -> torch.device:
             torch.empty(0, device=device)
     except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
+        if reason.startswith("Expected one of"):
+            reason = "a name that torch does not know"
         raise DeviceError(
             f"there is no device {name!r}",
             expected="cpu, meta" + (f", cuda:0..cuda:{count - 1}" if (count := torch.cuda.device_count()) else ""),

@@ -11,7 +11,16 @@ from torch import nn
 from rlpipe.errors import TieError
 from rlpipe.modules.inference_only_api import is_under
 from rlpipe.modules.torch.slimming import COMPILED, clean
-from rlpipe.modules.torch.tensors import Arrays, is_over, memory_of, tensor_of, ties
+from rlpipe.modules.torch.tensors import (
+    Arrays,
+    is_over,
+    is_written_apart,
+    memory_of,
+    repeats_as,
+    tensor_of,
+    ties,
+    write,
+)
 from rlpipe.snapshot.snapshot import Role
 from rlpipe.snapshot.state import Array, State, entries, equal, from_dotted, join, split
 
@@ -38,10 +47,10 @@ def _value(value: Any, name: str, arrays: Arrays) -> Any:
 
 
 def check_ties(state_dict: StateDict, state: State, aliases: Aliases) -> None:
-    """Check that names of one tensor get one value.
+    """Check that what is one in memory gets one value: names of one tensor, and places of an element that is repeated.
 
     Raises:
-        TieError: Two names of one tensor have different values.
+        TieError: Two names of one tensor have different values, or one that is expanded has different numbers.
     """
     groups = ties((clean(name), value) for name, value in state_dict.items())
     for first, *others in [*groups, *([kept, alias] for alias, kept in aliases.items())]:
@@ -53,6 +62,14 @@ def check_ties(state_dict: StateDict, state: State, aliases: Aliases) -> None:
                     found="different values",
                     fix="build a module that does not tie them, or give both the same values",
                 )
+    for name, value in state_dict.items():
+        if isinstance(value, torch.Tensor) and not repeats_as(_at(state, clean(name)), value):
+            raise TieError(
+                f"{clean(name)} has one number in the module for several places, as expand() makes it",
+                expected="the same number in all of them",
+                found="different numbers",
+                fix="build a module whose tensor is not expanded: expand(...).clone()",
+            )
 
 
 def load_state(module: nn.Module, state_dict: StateDict, state: State) -> None:
@@ -64,10 +81,12 @@ def load_state(module: nn.Module, state_dict: StateDict, state: State) -> None:
     for name in there:
         # The numbers came past torch, which must know all the same that they changed.
         torch.autograd.graph.increment_version(state_dict[name])
+    left = {name: _loaded(value, given[name]) for name, value in state_dict.items() if name not in there}
+    apart = {name for name in left if isinstance(state_dict[name], torch.Tensor) and is_written_apart(state_dict[name])}
+    for name in apart:
+        write(state_dict[name], left[name])
     # Not strict: the state dict may be a part of the module's, and all its names are there.
-    module.load_state_dict(
-        {name: _loaded(value, given[name]) for name, value in state_dict.items() if name not in there}, strict=False
-    )
+    module.load_state_dict({name: value for name, value in left.items() if name not in apart}, strict=False)
 
 
 def _loaded(current: Any, value: Any) -> Any:

@@ -137,6 +137,14 @@ class PPOModule(RLModule, InferenceOnlyAPI):
         """What the encoders that act remember, `shared/h` and `actor/h` and so on; the critic's memory is its own."""
         return self.encoder.initial_state()
 
+    def get_initial_train_state(self) -> dict[str, Any]:
+        """What the critic's own encoder remembers."""
+        return initial_state(critic=self.encoder.critic_encoder)
+
+    def takes_sequences(self) -> bool:
+        """If the actor remembers, or the critic alone."""
+        return self.config.is_recurrent
+
     def forward_inference(self, batch: Batch) -> Outputs:
         """`logits` (B, n), or `mean` (B, n)."""
         steps = Step(batch)
@@ -152,6 +160,6 @@ class PPOModule(RLModule, InferenceOnlyAPI):
 
     def forward_train(self, batch: Batch) -> Outputs:
         """The outputs of exploration, and `value` (B,); with a recurrent encoder over sequences, see `Sequence`."""
-        steps = Sequence(batch) if self.config.is_recurrent else Step(batch)
+        steps = Sequence(batch) if self.takes_sequences() else Step(batch)
         actor, critic = self.encoder.both(batch["obs"], steps)
         return steps.outputs({**self.pi(actor), "value": self.vf(critic).squeeze(-1)})

@@ -14,6 +14,7 @@ from torch import nn
 from rlpipe.checkpoint.classes import resolve_class
 from rlpipe.modules.torch.batch import STATE_IN
 from rlpipe.modules.torch.tensors import tensor_of
+from rlpipe.modules.torch.trial import seed_generators
 from rlpipe.snapshot.spaces import Box, Leaf, Space, flat_batch, flat_items, nested_batch
 from rlpipe.snapshot.state import Array
 
@@ -86,7 +87,7 @@ def act(module: Any, batch: Mapping[str, Any]) -> Outputs:
     device = place_of(module)
     forked = [device] if device.type == "cuda" else []
     with torch.inference_mode(), torch.random.fork_rng(devices=forked):
-        torch.manual_seed(0)
+        seed_generators(0, device)
         outputs: Outputs = module.forward_inference(batch)
     return outputs
 

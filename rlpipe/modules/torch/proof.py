@@ -38,12 +38,12 @@ def require_restorable(module: RLModule, attributes: tuple[str, ...]) -> None:
         outputs = tried(lambda: _acted(module, module), where=name_of(module))
         if outputs is None:
             return
-        problem = _problem(module, again, outputs, exact=_layouts(module) == _layouts(again))
+        answers, problem = _compared(module, again, outputs, exact=_layouts(module) == _layouts(again))
         if problem and _repeats(module, outputs):
             raise _unsaved(module, again, problem)
         if problem is None and attributes and not module.inference_only:
             # Bit for bit only among what was built alike: rounding depends on the layout in memory.
-            _require_needless(again, attributes, _acted(again, module))
+            _require_needless(again, attributes, answers)
 
 
 def require_needless_in(spec: RLModuleSpec, attributes_of: Any, *, trust: tuple[str, ...]) -> None:
@@ -114,11 +114,15 @@ def _layouts(module: nn.Module) -> list[tuple[int, ...]]:
     return [value.stride() for value in module.state_dict().values() if isinstance(value, torch.Tensor)]
 
 
-def _problem(module: RLModule, other: RLModule, outputs: Mapping[str, Any], *, exact: bool) -> str | None:
+def _compared(
+    module: RLModule, other: RLModule, outputs: Mapping[str, Any], *, exact: bool
+) -> tuple[Mapping[str, Any], str | None]:
+    """What another module puts out, and in words how that is not the same."""
     try:
-        return difference(_acted(other, module), outputs, exact=exact)
+        answers = _acted(other, module)
+        return answers, difference(answers, outputs, exact=exact)
     except Exception as error:  # noqa: BLE001 - a user's forward may fail in any way
-        return first_line(error)
+        return {}, first_line(error)
 
 
 def _unsaved(module: RLModule, again: RLModule, problem: str) -> SpecError:
@@ -140,7 +144,7 @@ def stray_tensors(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     """Tensors that a module holds outside its state dict, each with its dotted name."""
     saved = {id(value) for value in module.state_dict(keep_vars=True).values()}
     for path, part in module.named_modules():
-        held = {name: value for name, value in vars(part).items() if name not in _OF_TORCH} | part._buffers
+        held = {name: value for name, value in vars(part).items() if name not in _OF_TORCH} | dict(part._buffers)
         for name, value in held.items():
             dotted = clean(f"{path}.{name}" if path else name)
             yield from ((place, tensor) for place, tensor in _tensors(dotted, value) if id(tensor) not in saved)
@@ -173,7 +177,7 @@ def _slim_problem(full: RLModule, attributes: tuple[str, ...], outputs: Mapping[
         slim.set_own_state(full.get_own_state())
     except Exception as error:  # noqa: BLE001 - a user's setup may fail in any way
         return first_line(error)
-    return _problem(full, slim, outputs, exact=True)
+    return _compared(full, slim, outputs, exact=True)[1]
 
 
 def unneeded(where: str, guilty: list[str], problem: str) -> SpecError:

@@ -12,15 +12,15 @@ from typing import Any, ClassVar, Self, cast
 import torch
 from torch import nn
 
-from rlpipe.checkpoint.checkpointable import Checkpointable
 from rlpipe.checkpoint.classes import class_path_of, resolve_class
+from rlpipe.checkpoint.glance import is_glance
 from rlpipe.checkpoint.place import Place
 from rlpipe.checkpoint.reader import When
 from rlpipe.checkpoint.restore import RestoreReport, build, object_at, restore_into
 from rlpipe.checkpoint.steady import steadily
 from rlpipe.errors import SpecError
 from rlpipe.modules.inference_only_api import InferenceOnlyAPI
-from rlpipe.modules.inference_part import inference_part
+from rlpipe.modules.inference_part import InferenceCheckpointable
 from rlpipe.modules.module_checkpoint import read_module
 from rlpipe.modules.rl_module import RLModuleSpec, attribute_list, classes_in, plain_json, require_options, space_of
 from rlpipe.modules.torch.batch import DECISIONS, Batch, Outputs
@@ -47,7 +47,7 @@ from rlpipe.snapshot.spec import Spec
 from rlpipe.snapshot.state import Array, State
 
 
-class RLModule(nn.Module, Checkpointable):
+class RLModule(nn.Module, InferenceCheckpointable):
     """A torch network that turns prepared observations into the outputs that decide. The names are RLlib's.
 
     A subclass builds its networks in `setup` and implements `forward_inference`, which puts out a dict with one of
@@ -143,6 +143,20 @@ class RLModule(nn.Module, Checkpointable):
         """
         return {}
 
+    def get_initial_train_state(self) -> dict[str, Any]:
+        """What `forward_train` remembers beside `get_initial_state`, such as a critic's own memory; {} for nothing.
+
+        Like that one; it is among `state_in` and `state_out` of `forward_train` alone.
+        """
+        return {}
+
+    def takes_sequences(self) -> bool:
+        """Whether `forward_train` is given sequences (B, T, ...), with `episode_start` and `state_in`.
+
+        It is asked of modules that only act, too. Without another definition those do that remember something.
+        """
+        return bool(self.get_initial_state())
+
     def output_kind(self) -> str:
         """What inference puts out: logits, mean, squashed (a mean before tanh), q or action.
 
@@ -161,17 +175,6 @@ class RLModule(nn.Module, Checkpointable):
                 found=first_line(error),
             ) from error
         return next((name for name in DECISIONS if name in outputs), ", ".join(outputs))
-
-    def get_state(
-        self,
-        components: str | Collection[str] | None = None,
-        *,
-        not_components: str | Collection[str] | None = None,
-        inference_only: bool = False,
-    ) -> State:
-        """A copy of the state; with `inference_only` just what a module built so has."""
-        state = super().get_state(components, not_components=not_components)
-        return inference_part(self, state) if inference_only else state
 
     def get_module_spec(self) -> RLModuleSpec:
         """What the module is and how it was built."""
@@ -204,7 +207,7 @@ class RLModule(nn.Module, Checkpointable):
                 attributes does; what is to blame is named.
         """
         attributes = removable_attributes(self)
-        if not self.learner_only and place_of(self).type != "meta" and not is_trial():
+        if not self.learner_only and place_of(self).type != "meta" and not is_trial() and not is_glance():
             self._prove(attributes)
         return roles_of(self.state_dict(), self._aliases, attributes)
 

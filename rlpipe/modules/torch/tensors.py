@@ -14,6 +14,7 @@ from torch.nn.parameter import is_lazy
 
 from rlpipe.errors import SpecError, UnsupportedStateError, listed
 from rlpipe.snapshot.dtypes import DTYPES
+from rlpipe.snapshot.numberless import numberless
 from rlpipe.snapshot.state import Array, equal
 
 _RAW = {1: torch.uint8, 2: torch.int16}
@@ -25,7 +26,7 @@ _COPIES: WeakValueDictionary[Any, Array] = WeakValueDictionary()
 class Arrays:
     """Makes arrays of tensors; tensors that are one in memory become one array.
 
-    A CPU tensor becomes a read-only view, one of another device a copy, one without data (meta) zeros without memory.
+    A CPU tensor becomes a read-only view, one of another device a copy, one without data (meta) a `numberless` array.
     """
 
     def __init__(self) -> None:
@@ -59,13 +60,13 @@ def ties(tensors: Iterable[tuple[str, Any]]) -> list[list[str]]:
     """Groups of names whose tensors are one, with at least one element each."""
     groups: dict[Any, list[str]] = {}
     for name, tensor in tensors:
-        if isinstance(tensor, torch.Tensor) and tensor.layout is torch.strided and tensor.numel():
+        if isinstance(tensor, torch.Tensor) and not _oddity(tensor) and tensor.numel():
             groups.setdefault(memory(tensor), []).append(name)
     return [names for names in groups.values() if len(names) > 1]
 
 
 def require_initialised(module: nn.Module) -> None:
-    """Check that no parameter or buffer still waits for its shape.
+    """Check that no parameter or buffer still waits for its shape, or for its numbers.
 
     Raises:
         SpecError: Some do; they are named.
@@ -78,24 +79,56 @@ def require_initialised(module: nn.Module) -> None:
             found=listed(lazy),
             fix="give the layers their sizes, or run them once on zeros at the end of setup",
         )
+    if not torch.empty(0).is_meta and (bare := [name for name, tensor in tensors if tensor.is_meta]):
+        raise SpecError(
+            f"{type(module).__qualname__} has tensors without numbers",
+            expected="a module that is complete after setup",
+            found=f'on the device "meta": {listed(bare)}',
+            fix="make them on the device that is the default while setup runs",
+        )
 
 
 def _plain(tensor: torch.Tensor, key: str) -> torch.Tensor:
-    name = str(tensor.dtype).removeprefix("torch.")
-    if tensor.layout is not torch.strided or tensor.is_quantized or name not in DTYPES:
+    if found := _oddity(tensor):
         raise UnsupportedStateError(
             f"{key} is no plain array",
             expected=f"a dense tensor of {', '.join(DTYPES)}",
-            found=f"{tensor.layout} {tensor.dtype}",
+            found=found,
             fix="keep it out of the state dict, or keep it as a dense tensor",
         )
     return tensor.detach().resolve_conj().resolve_neg()
 
 
+def _oddity(tensor: torch.Tensor) -> str:
+    """What a tensor is, if it is anything but numbers that lie in memory of its own; else ""."""
+    kind = type(tensor)
+    if kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+        # DTensor, quantised weights of torchao: only the class knows where its numbers are.
+        return f"{kind.__module__}.{kind.__qualname__}, a tensor made of others"
+    if tensor.is_nested or tensor.layout is not torch.strided or tensor.is_quantized or _name(tensor) not in DTYPES:
+        return f"{'nested ' * tensor.is_nested}{tensor.layout} {tensor.dtype}"
+    if not tensor.is_meta and tensor.untyped_storage().nbytes() < _reach(tensor):
+        # As sharding leaves parameters behind: to read there is to read another one's memory.
+        return "a tensor whose memory was taken away"
+    return ""
+
+
+def _name(tensor: torch.Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def _reach(tensor: torch.Tensor) -> int:
+    """Bytes of its storage up to the end of the last element."""
+    if not tensor.numel():
+        return 0
+    steps = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return (tensor.storage_offset() + steps + 1) * tensor.element_size()
+
+
 def _array(tensor: torch.Tensor, address: Any) -> Array:
-    dtype = DTYPES[str(tensor.dtype).removeprefix("torch.")]
+    dtype = DTYPES[_name(tensor)]
     if tensor.is_meta:
-        return np.broadcast_to(np.zeros((), dtype), tuple(tensor.shape))
+        return numberless(dtype, tuple(tensor.shape))
     host = tensor.cpu()
     array = _over(host, dtype)
     if tensor.device.type != "cpu":
@@ -121,11 +154,35 @@ def _one_copy(array: Array, address: Any) -> Array:
 
 def memory_of(tensor: torch.Tensor) -> Array | None:
     """A writable array over the tensor's memory; None where it cannot be written to from outside of torch."""
-    dtype = DTYPES.get(str(tensor.dtype).removeprefix("torch."))
-    is_plain = tensor.layout is torch.strided and not (tensor.is_quantized or tensor.is_conj() or tensor.is_neg())
-    if dtype is None or tensor.device.type != "cpu" or not is_plain or tensor.is_inference():
+    is_shut = tensor.device.type != "cpu" or tensor.is_inference()
+    if is_shut or _oddity(tensor) or tensor.is_conj() or tensor.is_neg():
         return None
-    return _over(tensor.detach(), dtype)
+    return _over(tensor.detach(), DTYPES[_name(tensor)])
+
+
+def is_written_apart(tensor: torch.Tensor) -> bool:
+    """Whether torch refuses to copy into a tensor as it is: one of inference mode, or one that repeats an element."""
+    return tensor.is_inference() or any(_repeated(tensor))
+
+
+def write(tensor: torch.Tensor, value: torch.Tensor) -> None:
+    """Copy into a tensor that is written apart, each element once."""
+    once = tuple(slice(0, 1) if is_repeated else slice(None) for is_repeated in _repeated(tensor))
+    with torch.inference_mode(tensor.is_inference()):
+        tensor.detach()[once].copy_(value[once])
+
+
+def repeats_as(array: Any, tensor: torch.Tensor) -> bool:
+    """Whether an array has one number wherever the tensor repeats an element."""
+    repeated = _repeated(tensor)
+    if not any(repeated) or tensor.is_meta:
+        return True
+    once = tuple(slice(0, 1) if is_repeated else slice(None) for is_repeated in repeated)
+    return equal(np.broadcast_to(array[once], array.shape), array)
+
+
+def _repeated(tensor: torch.Tensor) -> list[bool]:
+    return [size > 1 and not stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)]
 
 
 def is_over(array: Any, tensor: torch.Tensor) -> bool:

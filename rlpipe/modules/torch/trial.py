@@ -26,10 +26,21 @@ def trial(device: torch.device) -> Iterator[None]:
     token = _RUNNING.set(True)
     try:
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            torch.manual_seed(_SEED)
+            seed_generators(_SEED, device)
             yield
     finally:
         _RUNNING.reset(token)
+
+
+def seed_generators(seed: int, device: torch.device) -> None:
+    """Seed the generators of the CPU and of one device.
+
+    `torch.manual_seed` would seed all devices, also those that are started later, and nothing sets these back.
+    """
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        with torch.cuda.device(device):
+            torch.cuda.manual_seed(seed)
 
 
 def is_trial() -> bool:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from rich.console import RenderableType
 
 from rlpipe.checkpoint.fit import require_whole_ties
+from rlpipe.errors import SpecError, StateMismatchError
 from rlpipe.pipeline import tables
 from rlpipe.pipeline.attached import left_behind
 from rlpipe.pipeline.built import built_source
@@ -129,7 +130,7 @@ def run(settings: RunSettings, *, progress: Progress) -> SubsetRestoreReport:
         require_whole_ties(base, patch)
     fitted = reshaped(base, patch, settings.restore.on_shape)
     patch = fitted.patch
-    merged = _in_their_envs(merge(base, patch, on_mismatch=settings.base.on_mismatch), base)
+    merged = _in_their_envs(_merged(base, patch, settings), base)
     notes = (*_differences(base, patch), *(f"{key} was {text}" for key, text in fitted.changed.items()))
     if has_copies(merged):
         merged, more = kept_in_step(merged, patch, fitted.changed, parts_of(source, settings.rename))
@@ -147,6 +148,17 @@ def run(settings: RunSettings, *, progress: Progress) -> SubsetRestoreReport:
         placed=_placed(base, patch, merged, checkpoint),
         checkpoint=checkpoint,
     )
+
+
+def _merged(base: Snapshot, patch: Snapshot, settings: RunSettings) -> Snapshot:
+    try:
+        return merge(base, patch, on_mismatch=settings.base.on_mismatch)
+    except (SpecError, StateMismatchError) as error:
+        if settings.base.path is None:
+            error.fix = (
+                "name the base: base.path=...; none was named, so that the configured policies were built as one"
+            )
+        raise
 
 
 def opened(settings: RunSettings) -> tuple[Source, Source]:

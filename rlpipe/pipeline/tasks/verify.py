@@ -16,10 +16,11 @@ import numpy as np
 from rich.console import RenderableType
 
 from rlpipe.checkpoint.authenticity import require_sha256, sha256_of
+from rlpipe.checkpoint.component import lost_its_manifest
 from rlpipe.checkpoint.identical import identical_note
-from rlpipe.checkpoint.place import Place
+from rlpipe.checkpoint.place import Place, place_of
 from rlpipe.checkpoint.verify import Finding, VerifyReport, verify_checkpoint
-from rlpipe.errors import ArtifactError, ConfigError, RlpipeError, UnsafePayloadError
+from rlpipe.errors import ArtifactError, CheckpointNotFoundError, ConfigError, RlpipeError, UnsafePayloadError
 from rlpipe.exporters.artifact import Artifact, open_artifact
 from rlpipe.exporters.companions.verify_main import damaged, proven_by_vectors
 from rlpipe.exporters.target import acts
@@ -30,7 +31,7 @@ from rlpipe.pipeline.choose import chosen_ids
 from rlpipe.pipeline.junit import Case, write_junit
 from rlpipe.pipeline.locate import ARTIFACT, CHECKPOINT, Located, locate, reading_path
 from rlpipe.pipeline.progress import Progress, Step
-from rlpipe.pipeline.reports import Report
+from rlpipe.pipeline.reports import Report, SourceFacts
 from rlpipe.pipeline.settings import SHOW, RunSettings, SelectSettings
 from rlpipe.pipeline.sources import CheckpointSource, foreign_source
 
@@ -98,6 +99,11 @@ class VerifyTaskReport(Report):
     sha256: str | None = None
 
     @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What is wrong, of all checks."""
+        return tuple(finding for check in self.checks for finding in check.findings)
+
+    @property
     def ok(self) -> bool:
         """Whether every check is ok."""
         return all(check.ok for check in self.checks)
@@ -113,7 +119,7 @@ class VerifyTaskReport(Report):
     def tables(self) -> Sequence[RenderableType]:
         """A row for each check, then a line for each thing that is wrong."""
         rows = [(check.subject, check.verdict, check.detail) for check in self.checks]
-        findings = [tables.line(str(finding), style="red") for check in self.checks for finding in check.findings]
+        findings = [tables.line(str(finding), style="red") for finding in self.findings]
         told = [] if self.sha256 is None else [tables.line(f"SHA-256: {self.sha256}")]
         return (tables.table("checked", "verdict", "how", rows=rows), *([""] if findings else []), *findings, *told)
 
@@ -124,13 +130,24 @@ def run(settings: RunSettings, *, progress: Progress) -> VerifyTaskReport:
     Raises:
         RlpipeError: There is nothing to verify.
     """
-    located = locate(settings, given=reading_path(settings))
+    located = _located(settings, reading_path(settings))
     started = time.perf_counter()
     report = _verified(located, settings, progress)
     if settings.verify.junit is not None:
         cases = [Case(check.subject, check.problem, check.detail) for check in report.checks]
         write_junit(Path(settings.verify.junit), located.facts.name, cases, seconds=time.perf_counter() - started)
     return report
+
+
+def _located(settings: RunSettings, given: str | None) -> Located:
+    """What is verified; a checkpoint that has lost its manifest is a damaged one, and no more."""
+    try:
+        return locate(settings, given=given)
+    except CheckpointNotFoundError:
+        place = None if given is None else place_of(given)
+        if settings.source.which is not None or place is None or not place.is_dir() or not lost_its_manifest(place):
+            raise
+        return Located(kind=CHECKPOINT, path=place, facts=SourceFacts(kind=CHECKPOINT, name=str(given)))
 
 
 def _verified(located: Located, settings: RunSettings, progress: Progress) -> VerifyTaskReport:

@@ -16,7 +16,7 @@ from torch import nn
 from rlpipe.checkpoint.arrays import Arrays
 from rlpipe.checkpoint.restore import snapshot_of
 from rlpipe.checkpoint.writer import write_checkpoint
-from rlpipe.errors import UnsupportedStateError
+from rlpipe.errors import TieError, UnsupportedStateError
 from rlpipe.importers import resolve
 from rlpipe.importers.restricted.torch_file import read_torch
 from rlpipe.modules.rl_module import RLModuleSpec
@@ -24,7 +24,7 @@ from rlpipe.modules.torch.rl_module import RLModule
 from rlpipe.snapshot.spaces import Box, Discrete
 from rlpipe.snapshot.state import equal, from_dotted
 from tests.importers.sb3_zips import GOLDEN, rewritten
-from tests.modules.zoo import DTYPES, EXTRAS, SHAPES, Extra, WithExtras, Zoo
+from tests.modules.zoo import DTYPES, EXTRAS, SHAPES, Extra, Headed, WithExtras, Zoo
 
 both = pytest.mark.parametrize("backend", ["hdf5", "pickle"])
 
@@ -59,6 +59,42 @@ def test_every_dtype_and_layout_by_state() -> None:
         buffer.zero_()
     other.set_state(made.get_state())
     require_same(made, other)
+
+
+class Shared(Headed):
+    """Tensors that torch does not copy into as they are, and a part that it compiled."""
+
+    def setup(self) -> None:
+        super().setup()
+        self.register_buffer("expanded", torch.randn(3, 1, 2).expand(3, 4, 2))
+        self.register_buffer("one", torch.randn(()).expand(5))
+        self.scripted = torch.jit.script(nn.Linear(2, 2))
+        with torch.inference_mode():
+            self.register_buffer("frozen", torch.randn(3))
+
+
+@both
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
+def test_expanded_frozen_and_scripted_tensors(tmp_path: Path, backend: str) -> None:
+    made, live, other = built(Shared), built(Shared), built(Shared)
+    path = made.save_to_path(tmp_path / "shared", backend=backend)
+    require_same(made, RLModule.from_checkpoint(path, trust=("tests.*",)))
+    live.restore_from_path(path)
+    require_same(made, live)
+    other.set_state(made.get_state())
+    require_same(made, other)
+    assert other.expanded.stride() == made.expanded.stride()
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
+def test_different_numbers_for_one_expanded_element_change_nothing() -> None:
+    made = built(Shared)
+    before, state = made.get_state(), made.get_state()
+    state["head"]["bias"] += 1
+    state["expanded"][0, 1, 1] += 1
+    with pytest.raises(TieError, match="expanded has one number"):
+        made.set_state(state)
+    assert equal(made.get_state(), before)
 
 
 @both

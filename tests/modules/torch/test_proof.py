@@ -133,6 +133,13 @@ def test_layers_without_a_shape_are_named() -> None:
     assert "pi.weight" in caught.value.found
 
 
+def test_tensors_without_numbers_are_named() -> None:
+    with pytest.raises(SpecError, match="without numbers") as caught:
+        spec(stray.Bare).build()
+    assert "offset" in caught.value.found
+    assert spec(stray.Bare).build(device="meta").get_buffer("offset").is_meta
+
+
 def test_another_layout_in_memory_is_no_other_module() -> None:
     module = spec(networks.Trunk).build()
     with torch.no_grad():

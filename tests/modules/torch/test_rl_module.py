@@ -16,6 +16,7 @@ from rlpipe.errors import (
     SpecError,
     StateMismatchError,
     TieError,
+    UnsupportedStateError,
     UntrustedClassError,
 )
 from rlpipe.modules.rl_module import RLModuleSpec
@@ -193,6 +194,17 @@ def test_meta_reads_no_array(tmp_path: Path) -> None:
     path = Path(spec(PPOModule).build().save_to_path(tmp_path / "full"))
     (path / "state.h5").unlink()
     assert all(tensor.is_meta for tensor in RLModule.from_checkpoint(path, device="meta").parameters())
+
+
+def test_a_module_on_meta_is_not_saved_as_zeros(tmp_path: Path) -> None:
+    whole, part = spec(PPOModule).build(), spec(PPOModule).build()
+    whole.to("meta")
+    part.get_submodule("pi").to("meta")
+    for module in (whole, part):
+        with pytest.raises(UnsupportedStateError, match="no numbers") as caught:
+            module.save_to_path(tmp_path / "module")
+        assert "pi/" in str(caught.value.found)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_missing_checkpoint_and_a_missing_device_are_named(tmp_path: Path) -> None:

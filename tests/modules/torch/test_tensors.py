@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import warnings
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -97,3 +100,63 @@ def test_memory_is_the_tensors_own_and_can_be_written(name: str) -> None:
 )
 def test_memory_that_is_not_the_numbers_is_not_given_away(tensor: torch.Tensor) -> None:
     assert memory_of(tensor) is None
+
+
+class Boxed(torch.Tensor):
+    """A tensor made of another one, as DTensor is."""
+
+    @classmethod
+    def around(cls, inner: torch.Tensor) -> Boxed:
+        boxed: Boxed = torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+        return boxed
+
+    @classmethod
+    def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise AssertionError("its numbers are looked for")
+
+
+def freed(nbytes: int) -> torch.Tensor:
+    tensor = torch.ones(1000)
+    tensor.untyped_storage().resize_(nbytes)
+    return tensor
+
+
+def nested() -> torch.Tensor:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
+
+
+ODD: dict[str, Any] = {
+    "sparse": lambda: torch.eye(2).to_sparse(),
+    "sparse rows": lambda: torch.eye(2).to_sparse_csr(),
+    "half complex": lambda: torch.zeros(2, dtype=torch.complex32),
+    "nested": nested,
+    "of others": lambda: Boxed.around(torch.ones(2)),
+    "freed": lambda: freed(0),
+    "freed in part": lambda: freed(3996),
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_what_is_no_plain_array_is_refused_by_its_key_and_never_looked_into(kind: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch says of some that they are in beta
+        tensor = ODD[kind]()
+        with pytest.raises(UnsupportedStateError, match=r"a\.key is no plain array"):
+            Arrays().of(tensor, "a.key")
+        assert memory_of(tensor) is None
+        assert ties([("a", tensor), ("b", tensor)]) == []
+
+
+def test_a_class_that_only_has_another_name_is_plain() -> None:
+    class Named(torch.Tensor):
+        """Adds nothing."""
+
+    np.testing.assert_array_equal(Arrays().of(torch.ones(2).as_subclass(Named), "a"), np.ones(2))
+
+
+def test_a_view_that_ends_where_its_storage_ends_is_whole() -> None:
+    tensor = freed(40)[:10]
+    assert Arrays().of(tensor[3:], "a").shape == (7,)
+    assert Arrays().of(freed(0)[:0], "a").size == 0

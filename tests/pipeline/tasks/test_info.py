@@ -12,6 +12,7 @@ import h5py
 import pytest
 
 from rlpipe.errors import ArtifactError, CheckpointNotFoundError, ConfigError, ForeignFormatError, SelectionError
+from rlpipe.exporters.targets import numpy as numpy_target
 from rlpipe.exporters.targets import onnx
 from rlpipe.pipeline.settings import (
     BaseSettings,
@@ -22,6 +23,7 @@ from rlpipe.pipeline.settings import (
     SourceSettings,
 )
 from rlpipe.pipeline.tables import show
+from rlpipe.policies.graph_options import GraphOptions
 from tests.pipeline.checkpoints import PPO, Runner, algorithm, roles, write
 
 
@@ -225,6 +227,20 @@ def test_an_artifact_says_what_it_takes_and_how_well_it_was_proved(run_task: Run
     assert told[head].endswith("difference tolerance fingerprint")
     measured, allowed = told[head + 1].split()[-3:-1]
     assert (measured, allowed) == (f"{record['verification']['max_error']:.1e}", f"{record['options']['atol']:.1e}")
+
+
+def test_an_artifact_says_what_was_asked_of_it(run_task: Runner, checkpoint: Path) -> None:
+    raw = ExportSettings(
+        targets={"numpy": numpy_target.Options()}, graph=GraphOptions(action="raw", outputs=("value",))
+    )
+    chosen = SelectSettings(policy_ids=("p0",))
+    run_task("export", source=SourceSettings(path=str(checkpoint)), select=chosen, export=raw, out_dir="made")
+    told = [
+        " ".join(line.split()) for line in text_of(run_task("info", source=SourceSettings(path="made"))).splitlines()
+    ]
+    assert "mode deterministic" in told
+    assert "beside them value" in told
+    assert any(line.startswith("actions are raw, before they are squashed") for line in told)
 
 
 def test_the_way_to_the_actuator_is_told(run_task: Runner) -> None:

@@ -128,6 +128,9 @@ def test_a_device_that_is_not_there_is_named(run_task: Runner, checkpoint: Path)
         run_task("restore", source=SourceSettings(path=str(checkpoint)), restore=RestoreSettings(device="cuda:7"))
     assert "cuda:7" in caught.value.subject
     assert "cpu" in caught.value.expected
+    with pytest.raises(DeviceError) as caught:
+        run_task("restore", source=SourceSettings(path=str(checkpoint)), restore=RestoreSettings(device="gpu"))
+    assert caught.value.found == "a name that torch does not know"
 
 
 def test_an_unknown_policy_id_names_the_closest(run_task: Runner, checkpoint: Path) -> None:

@@ -79,6 +79,12 @@ def test_freshly_built_policies_are_a_base(run_task: Runner, tmp_path: Path, che
     assert files(tmp_path / "c/policies/p0") == files(checkpoint / "policies/p0"), "the configured policies of seed 0"
 
 
+def test_a_base_that_was_not_named_is_asked_for(run_task: Runner, sb3_zip: Path) -> None:
+    with pytest.raises(SpecError) as caught:
+        run_task("subset_restore", source=SourceSettings(path=str(sb3_zip)), checkpoint=CheckpointSettings(path="c"))
+    assert caught.value.fix.startswith("name the base: base.path=")
+
+
 def test_a_policy_under_another_name_is_added(run_task: Runner, tmp_path: Path, checkpoint: Path, other: Path) -> None:
     report = run_task(
         "subset_restore",

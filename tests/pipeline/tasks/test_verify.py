@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -21,6 +23,7 @@ from rlpipe.pipeline.settings import (
     VerifySettings,
 )
 from rlpipe.pipeline.tables import show
+from rlpipe.pipeline.tasks.verify import VerifyTaskReport
 from tests.pipeline.checkpoints import Runner
 
 
@@ -48,6 +51,42 @@ def test_a_sound_checkpoint(run_task: Runner, checkpoint: Path) -> None:
     report = run_task("verify", source=SourceSettings(path=str(checkpoint)))
     assert report.exit_code == 0
     assert [check["ok"] for check in report.to_json()["checks"]] == [True]
+
+
+WITHOUT: Mapping[str, Callable[[Path], object]] = {
+    "nothing": str,
+    "a directory": Path.mkdir,
+    "a link to nothing": lambda file: file.symlink_to("nothing"),
+    "a link to itself": lambda file: file.symlink_to(file.name),
+    "a device": lambda file: file.symlink_to("/dev/zero"),
+    "a pipe": os.mkfifo,
+    "an empty file": Path.touch,
+    "a pointer of LFS": lambda file: file.write_text("version https://git-lfs.github.com/spec/v1\n"),
+}
+"""What stands in the place of a manifest."""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links and pipes of POSIX")
+@pytest.mark.parametrize("name", WITHOUT)
+@pytest.mark.parametrize("component", ["", "policies", "policies/p0"])
+def test_a_lost_manifest_is_damage_and_no_error(
+    run_task: Runner, tmp_path: Path, checkpoint: Path, component: str, name: str
+) -> None:
+    path = shutil.copytree(checkpoint, tmp_path / "a")
+    (path / component / "manifest.json").unlink()
+    WITHOUT[name](path / component / "manifest.json")
+    for source in (path, path / component):
+        report = run_task("verify", source=SourceSettings(path=str(source)))
+        assert isinstance(report, VerifyTaskReport)
+        assert report.exit_code == 1
+        assert [finding.file for finding in report.findings] == ["manifest.json"]
+        assert (name == "a pointer of LFS") == ("git lfs pull" in str(report.findings))
+
+
+def test_a_folder_of_checkpoints_has_lost_no_manifest(run_task: Runner, tmp_path: Path, checkpoint: Path) -> None:
+    shutil.copytree(checkpoint, tmp_path / "runs" / "a")
+    with pytest.raises(CheckpointNotFoundError, match=r"source\.which=latest"):
+        run_task("verify", source=SourceSettings(path=str(tmp_path / "runs")))
 
 
 def test_every_damage_is_reported(run_task: Runner, tmp_path: Path, checkpoint: Path) -> None:

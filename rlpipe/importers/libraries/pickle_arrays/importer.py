@@ -28,7 +28,9 @@ _DICT = re.compile(
 """How a pickle of a dict begins: protocol, frame, and the opcode of a dict, or of a mark before its items."""
 
 _HEAD = 2**20
-_MAX_VALUES = 200_000
+_MAX_VALUES = 100_000
+"""As many as a manifest can hold; twice as many take more than two seconds, and 64 MiB."""
+
 _PLAIN = (bool, int, float, str, bytes, type(None), np.generic, np.ndarray)
 
 
