@@ -6,6 +6,7 @@ import logging
 import os
 import shutil
 import weakref
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,9 +24,10 @@ from rlpipe.errors import (
     SelectionError,
     TieError,
 )
-from rlpipe.snapshot import Selection, component, content_hash, diff, fingerprint, select, ties
+from rlpipe.snapshot import Selection, Snapshot, Spec, component, content_hash, diff, fingerprint, select, ties
 from rlpipe.snapshot.snapshot import walk
 from rlpipe.snapshot.state import arrays, equal
+from tests.benchmarks.counting import counted
 from tests.checkpoint.components import policy, tree
 from tests.checkpoint.conftest import OpenedFiles
 from tests.checkpoint.texts import resealed
@@ -277,3 +279,47 @@ def test_what_was_read_is_let_go_at_once(tmp_path: Path, when: Literal["verify",
         assert [each() for each in held] == [None] * len(held)
     finally:
         gc.enable()
+
+
+@pytest.mark.skipif(not hasattr(os, "pread"), reason="reads at a place")
+def test_a_component_costs_two_files_and_one_look(tmp_path: Path) -> None:
+    path = write_checkpoint(tree(5), tmp_path / "ckpt")
+    with counted("open", "pread", "close", "stat", "fstat", "read", "scandir") as calls:
+        found = read_checkpoint(path)
+    files = sum(1 for each in path.rglob("*") if each.is_file())
+    looks = len(list(walk(found))) + 1  # One more tells whether the checkpoint is replaced meanwhile.
+    counts = {name: len(results) for name, results in calls.items() if results}
+    assert counts == {"open": files, "pread": files, "close": files, "stat": looks}
+
+
+def test_snapshots_share_nothing_that_can_be_changed(tmp_path: Path) -> None:
+    part = replace(
+        policy(1, steps=[{"a": [1]}], more={}),
+        spec=Spec("some.Policy", {"layers": [8, {"act": []}]}, {"inference_only": False}),
+        metadata={"notes": {"seen": [1]}},
+    )
+    inside = Snapshot(Spec("some.Box"), children={"p0": part, "p1": part})
+    path = write_checkpoint(Snapshot(Spec("some.Algorithm"), children={"policies": inside}), tmp_path / "ckpt")
+    known = inspectable(read_checkpoint(path))
+    for _ in range(2):
+        for _, each in walk(read_checkpoint(path)):
+            for mapping in (each.spec.config, each.spec.options, each.metadata, each.state, each.roles, each.children):
+                spoil(mapping)
+        assert inspectable(read_checkpoint(path)) == known
+
+
+def spoil(value: Any) -> None:
+    """Change everything in a value that can be changed."""
+    inside = [*value.values()] if isinstance(value, dict) else [*value]
+    for each in inside:
+        if isinstance(each, (dict, list)):
+            spoil(each)
+    value.clear()
+
+
+def inspectable(snapshot: Snapshot) -> Any:
+    """All that a snapshot says, as text that later changes do not reach."""
+    return [
+        (path, str(part.spec), str(part.state), str(part.roles), str(part.metadata), sorted(part.children))
+        for path, part in walk(snapshot)
+    ]
