@@ -25,7 +25,10 @@ _CURRENT = f'{HEADS[0]}"{FORMAT}"{HEADS[1]}{VERSION},'
 _REMEMBERED = 2**15
 """Descriptions of at most this length are kept for the next text with it."""
 
-_HASHES = HEADS[FIELDS.index("xxh3")]
+_LONGEST = 4 * _REMEMBERED
+"""Longer texts are not looked at for one: a hash takes about as much text as the row of its array."""
+
+_HASHES, _CONTENT = HEADS[FIELDS.index("xxh3")], HEADS[FIELDS.index("content_hash")]
 _NO_HASHES = '[],\n"content_hash":"",\n"inference_hash":"",\n"manifest_hash":'
 _LAYOUT = re.compile(
     r'\[(?:\n"((?:[0-9a-f]{32}",\n")*[0-9a-f]{32})"\n)?\],\n"content_hash":"([0-9a-f]{64})",\n"inference_hash":"([0-9a-f]{64})",\n'
@@ -60,6 +63,8 @@ def parse_manifest(text: str, file: str, *, migrations: Mapping[int, Migration] 
 
 def _remembered(text: str) -> Manifest | None:
     """The manifest of a text with a right seal; None if it is not laid out as it is written today, or is wrong."""
+    if len(text) > _LONGEST:
+        return None
     before, _, after = text.rpartition(_HASHES)
     hashes = _LAYOUT.fullmatch(after)
     if hashes is None or len(before) > _REMEMBERED:
@@ -89,10 +94,20 @@ def _parse(text: str, broken: str, strict: Strict, migrations: Mapping[int, Migr
             _explain(members, strict, broken)
         with strict.reading():
             return _of_older(members, migrations, strict)
+    if len(text) > _LONGEST:
+        _require_as_many_hashes(text, strict)
     if found := excess_of(text):
         strict.fail("", "fewer values", found=found)
     with strict.reading():
         return _manifest(_values(text, strict), strict)
+
+
+def _require_as_many_hashes(text: str, strict: Strict) -> None:
+    """Count arrays and hashes, a line each, before a long text of one of them is read into memory."""
+    start, end = table_place(text)
+    arrays, hashes = text.count("\n", start, end), text.count("\n", end + len(_HASHES), text.rfind(_CONTENT))
+    if arrays != hashes:
+        strict.fail("xxh3", "a hash for each array, a line each", found=f"{arrays} lines of arrays, {hashes} of hashes")
 
 
 def _members(text: str, strict: Strict) -> dict[str, Json]:
