@@ -153,7 +153,7 @@ def excess(text: str) -> str:
     """How many values a text holds, if they are too many to be parsed; else ""."""
     if len(text) <= MAX_VALUES:
         return ""
-    values = sum(map(text.count, "[{,"))
+    values = sum(map(text.count, "[{,/"))  # A key of many names stands for as many dicts.
     limit = MAX_VALUES + len(text) // _BYTES_PER_VALUE
     return f"about {values} values, where {limit} would do" if values > limit else ""
 
