@@ -25,6 +25,8 @@ _CURRENT = f'{HEADS[0]}"{FORMAT}"{HEADS[1]}{VERSION},'
 _REMEMBERED = 2**15
 """Descriptions of at most this length are kept for the next text with it."""
 
+_METADATA, _ORIGIN = (HEADS[FIELDS.index(name)] for name in ("metadata", "origin"))
+_NO_METADATA = f"{_METADATA}{{}}{_ORIGIN}"
 _HASHES = HEADS[FIELDS.index("xxh3")]
 _NO_HASHES = '[],\n"content_hash":"",\n"inference_hash":"",\n"manifest_hash":'
 _LAYOUT = re.compile(
@@ -65,12 +67,32 @@ def _remembered(text: str) -> Manifest | None:
     if hashes is None or len(before) > _REMEMBERED:
         return None
     digests, content, inference = hashes.groups()
+    rest, metadata = _apart(before)
     try:
-        description = _describe_once(before)
+        description = _describe_once(rest)
+        known = None if metadata is None else _metadata(metadata)
         own = _by_key(digests.split(_BETWEEN) if digests else [], description.table, _NAMELESS)
     except ManifestError:
         return None
-    return description.manifest(own, content, inference)
+    return description.manifest(own, content, inference, known)
+
+
+def _apart(before: str) -> tuple[str, str | None]:
+    """A description without metadata, which often differ where nothing else does, and their text, if it has any."""
+    # What stands in it once, as what it must have, is nothing else.
+    if _NO_METADATA in before or (before.count(_METADATA), before.count(_ORIGIN)) != (1, 1):
+        return before, None
+    head, _, rest = before.partition(_METADATA)
+    metadata, _, rest = rest.partition(_ORIGIN)
+    return f"{head}{_NO_METADATA}{rest}", metadata
+
+
+def _metadata(text: str) -> dict[str, Json]:
+    with _NAMELESS.reading():
+        value, end = scan(text, 0)
+    if end != len(text):
+        _NAMELESS.fail("metadata", "JSON")
+    return _NAMELESS.plain(value, "metadata")
 
 
 @lru_cache(maxsize=128)
