@@ -22,16 +22,16 @@ from rlpipe.checkpoint.table import DIGEST_DIGITS, Table, table_text
 from rlpipe.errors import FormatVersionError, ManifestError
 
 _CURRENT = f'{HEADS[0]}"{FORMAT}"{HEADS[1]}{VERSION},'
-_REMEMBERED = 2**15
-"""Descriptions of at most this length are kept for the next text with it."""
+_REMEMBERED = 2**16
+"""Of texts of at most this length the description is kept for the next text with it."""
 
 _METADATA, _ORIGIN = (HEADS[FIELDS.index(name)] for name in ("metadata", "origin"))
 _NO_METADATA = f"{_METADATA}{{}}{_ORIGIN}"
 _HASHES = HEADS[FIELDS.index("xxh3")]
 _NO_HASHES = '[],\n"content_hash":"",\n"inference_hash":"",\n"manifest_hash":'
 _LAYOUT = re.compile(
-    r'\[(?:\n"((?:[0-9a-f]{32}",\n")*[0-9a-f]{32})"\n)?\],\n"content_hash":"([0-9a-f]{64})",\n"inference_hash":"([0-9a-f]{64})",\n'
-    r'"manifest_hash":"[0-9a-f]{64}"\n\}\n'
+    r'\[(?:\n"((?:[0-9a-f]{32}",\n")*[0-9a-f]{32})"\n)?\],\n'
+    r'"content_hash":"([0-9a-f]{64})",\n"inference_hash":"([0-9a-f]{64})",\n"manifest_hash":"[0-9a-f]{64}"\n\}\n'
 )
 """The hashes as they are written; those of arrays are to be split at what stands between two of them."""
 _BETWEEN = '",\n"'
@@ -62,9 +62,11 @@ def parse_manifest(text: str, file: str, *, migrations: Mapping[int, Migration] 
 
 def _remembered(text: str) -> Manifest | None:
     """The manifest of a text with a right seal; None if it is not laid out as it is written today, or is wrong."""
+    if len(text) > _REMEMBERED:
+        return None
     before, _, after = text.rpartition(_HASHES)
     hashes = _LAYOUT.fullmatch(after)
-    if hashes is None or len(before) > _REMEMBERED:
+    if hashes is None:
         return None
     digests, content, inference = hashes.groups()
     rest, metadata = _apart(before)
