@@ -146,8 +146,8 @@ def synced(writer: Callable[[Any, Any], object], value: object, path: Path, dura
 def save_many_case(snapshot: Snapshot, root: Path) -> Case:
     """Saving 200 policies, against safetensors writing one file in each of the same 200 directories.
 
-    Nothing is removed until the end. ext4 without a journal looks at every inode that was freed in the last minutes each
-    time it makes a new one, so that removing thousands in each round makes each new file up to ten times as dear.
+    Nothing is removed until the end. ext4 without a journal looks at every inode that was freed in the last minutes
+    each time it makes a new one, so that removing thousands in each round makes each new file up to ten times as dear.
     """
     fresh = Fresh(root)
     parts = snapshot.children["policies"].children
