@@ -66,13 +66,18 @@ def ties(tensors: Iterable[tuple[str, Any]]) -> list[list[str]]:
     return [names for names in groups.values() if len(names) > 1]
 
 
-def require_initialised(module: nn.Module) -> None:
+def require_initialised(module: nn.Module, *, besides: str = "-") -> None:
     """Check that no parameter or buffer still waits for its shape, or for its numbers.
+
+    Args:
+        module: What was just built.
+        besides: How the names of what was built before begin.
 
     Raises:
         SpecError: Some do; they are named.
     """
-    tensors = (*module.named_parameters(), *module.named_buffers())
+    everything = (*module.named_parameters(), *module.named_buffers())
+    tensors = [(name, tensor) for name, tensor in everything if not name.startswith(besides)]
     if lazy := [name for name, tensor in tensors if is_lazy(tensor)]:
         raise SpecError(
             f"{type(module).__qualname__} has parameters without a shape",
