@@ -72,10 +72,10 @@ def _may_play(connectors: Connectors, agent: str, taken: Space) -> bool:
 
 def _which_agent(policy_id: str, agents: list[str]) -> NormalizerError:
     return NormalizerError(
-        f"observations of {policy_id} were normalised agent by agent, and nothing says which agent it plays",
+        f"observations of {policy_id} are prepared agent by agent, and nothing says which agent it plays",
         expected=f"one of the agents {listed(agents)}",
         found="a mapping from agents to policies that is code",
-        fix=f"say whose statistics it sees through: {_naming(policy_id, agents[0] if agents else 'agent')}",
+        fix=f"say whose observations it is given: {_naming(policy_id, agents[0] if agents else 'agent')}",
     )
 
 

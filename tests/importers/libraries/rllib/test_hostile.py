@@ -26,6 +26,18 @@ FILES = (
 )
 
 
+PLACES = (
+    *(("ppo_filtered", file) for file in FILES),
+    ("ppo_choices", "class_and_ctor_args.pkl"),
+    ("ppo_choices", "learner_group/learner/class_and_ctor_args.pkl"),
+    ("pair_filtered", f"{MODULES}/p_left/class_and_ctor_args.pkl"),
+    ("old_filtered", "algorithm_state.pkl"),
+    ("old_filtered", "policies/default_policy/policy_state.pkl"),
+    ("old_dqn", "policies/default_policy/policy_state.pkl"),
+    ("ray_2_40", f"{MODULES}/default_policy/module_state.pt"),
+)
+
+
 class Running:
     """Makes a file when it is unpickled."""
 
@@ -36,9 +48,10 @@ class Running:
         return os.mkdir, (str(self.marker),)
 
 
-@pytest.mark.parametrize("file", FILES)
-def test_code_in_a_pickle_is_not_run(file: str, tmp_path: Path) -> None:
-    root = copied("ppo_filtered", tmp_path)
+@pytest.mark.parametrize(("name", "file"), PLACES)
+def test_code_in_a_pickle_is_not_run(name: str, file: str, tmp_path: Path) -> None:
+    root = copied(name, tmp_path)
+    assert (root / file).is_file()
     marker = tmp_path / "ran"
     for value in (Running(marker), {"x": Running(marker)}, {"class": Running(marker), "y": [Running(marker)]}):
         (root / file).write_bytes(pickle.dumps(value))

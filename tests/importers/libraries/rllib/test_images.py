@@ -35,12 +35,12 @@ def given(encoder: str = NAME) -> dict[str, Array]:
 
 def features(tensors: dict[str, Array], act: Any = torch.relu) -> torch.Tensor:
     """As TorchCNN computes them: height 12 padded by 1 and 1 to 6, width 10 to 5, channels last when flattened."""
-    first, second = (
-        [torch.from_numpy(tensors[f"{NAME}.net.0.cnn.{place}.{part}"]) for part in ("weight", "bias")]
-        for place in (1, 3)
+    weight, bias = (
+        {place: torch.from_numpy(tensors[f"{NAME}.net.0.cnn.{place}.{part}"]) for place in (1, 3)}
+        for part in ("weight", "bias")
     )
-    x = act(nn.functional.conv2d(nn.functional.pad(OBS, (1, 1, 1, 1)), *first, stride=2))
-    return act(nn.functional.conv2d(x, *second)).permute(0, 2, 3, 1).flatten(1)
+    x = act(nn.functional.conv2d(nn.functional.pad(OBS, (1, 1, 1, 1)), weight[1], bias[1], stride=2))
+    return act(nn.functional.conv2d(x, weight[3], bias[3])).permute(0, 2, 3, 1).flatten(1)
 
 
 def test_features_of_images_have_their_channels_last_for_heads() -> None:
