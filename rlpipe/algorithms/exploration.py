@@ -16,9 +16,8 @@ import torch
 
 from rlpipe.modules.torch.batch import STATE_IN
 from rlpipe.policies.action_stages import Threshold
-from rlpipe.policies.interface import ACTION, ActionPart, action_parts
+from rlpipe.policies.interface import ACTION, ActionPart
 from rlpipe.policies.policy import Policy, evaluating
-from rlpipe.policies.policy_graph import PLAIN
 from rlpipe.snapshot.spaces import nested_batch
 
 
@@ -62,7 +61,7 @@ def explore(
     with evaluating(policy.module), torch.inference_mode():
         thought = graph.wander(tensors)
         row, given = graph.decided(thought, tensors)
-        decision = _noisy(policy, thought.outputs, row.to(torch.float32), rng, epsilon)
+        decision = _noisy(graph.action_parts, thought.outputs, row.to(torch.float32), rng, epsilon)
         found = graph.action(decision, given)
     leaves = (found,) if isinstance(found, torch.Tensor) else found
     named = {name: leaf.cpu().numpy() for name, leaf in zip(graph.action_names, leaves, strict=True)}
@@ -72,14 +71,17 @@ def explore(
 
 
 def _noisy(
-    policy: Policy, outputs: Mapping[str, Any], decision: torch.Tensor, rng: np.random.Generator, epsilon: float
+    parts: Sequence[ActionPart],
+    outputs: Mapping[str, Any],
+    decision: torch.Tensor,
+    rng: np.random.Generator,
+    epsilon: float,
 ) -> torch.Tensor:
     if "q" in outputs:
         shape, device = tuple(decision.shape), decision.device
         at_random = torch.as_tensor(rng.random(shape[0]) < epsilon, device=device)
         anything = torch.as_tensor(rng.random(shape), dtype=torch.float32, device=device)
         return torch.where(at_random[:, None], anything, decision)
-    parts = action_parts(policy.spec, PLAIN)
     widths = [prod(part.decision.shape) for part in parts]
     blocks = torch.split(decision.flatten(1), widths, dim=1)
     spreads = _spreads(outputs.get("log_std"), parts, widths)

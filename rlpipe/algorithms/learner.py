@@ -189,7 +189,8 @@ class Learner(Checkpointable):
             SpecError: Also where an optimizer could not take such settings; nothing was changed.
         """
         ids = [component.partition("/")[0]] if component else None
-        self.check_hyperparameters(hyperparameters or {}, policy_ids=ids)
+        if hyperparameters:
+            self.check_hyperparameters(hyperparameters, policy_ids=ids)
         report = super().restore_from_path(path, component=component)
         if not hyperparameters:
             return report

@@ -21,7 +21,7 @@ import xxhash
 
 from rlpipe.backends.layout import Buffer, Layout
 from rlpipe.snapshot.dtypes import logical_name, storage_dtype
-from rlpipe.snapshot.identity import digest_of, stored
+from rlpipe.snapshot.identity import STORED_AS_THEY_ARE, digest_of, stored
 from rlpipe.snapshot.state import Array
 
 Durability: TypeAlias = Literal["fsync", "none"]
@@ -96,6 +96,8 @@ def raw_of(array: Array) -> Array:
 
     A copy of a whole state that is transposed, as some layers keep theirs, would be as large as the state.
     """
+    if array.flags.c_contiguous and array.dtype in STORED_AS_THEY_ARE:
+        return array
     if array.flags.c_contiguous or array.nbytes <= SMALL:
         return stored(array)
     raw = storage_dtype(logical_name(array.dtype))

@@ -31,6 +31,8 @@ _FORMS: Mapping[str, tuple[DType, DType | None]] = MappingProxyType(
 )
 """Name of a dtype -> the one that is stored, and the one in memory if it is another."""
 
+_array_at: Callable[[tuple[int, ...], DType, bytes | memoryview, int], Array] = np.ndarray
+
 _Job = TypeVar("_Job")
 _Result = TypeVar("_Result")
 
@@ -170,17 +172,18 @@ def read_all_arrays(directory: str, file: ArrayFile, digests: Mapping[str, str])
         IntegrityError: As `read_arrays`; damage outside the arrays counts too.
     """
     path = f"{directory}/{file.name}"
+    cuts = file.cuts
     if file.size <= SMALL:
-        buffer: bytes | memoryview = read_whole(path, file.size)
-        found, frame = _hashes_of(buffer, file.cuts)
-        damaged = _wrong(file.cuts.keys, found, digests)
-    else:
-        with open_ranges(path, file.size) as ranges:
-            ranges.want_all()
-            buffer, damaged = _read_run(ranges, 0, file.size, file.extents, digests)
-            frame = _frame(ranges, file)
+        data = read_whole(path, file.size)
+        found, frame = _hashes_of(data, cuts)
+        _require_whole(path, file, _wrong(cuts.keys, found, digests), frame)
+        return _views(data, cuts)
+    with open_ranges(path, file.size) as ranges:
+        ranges.want_all()
+        buffer, damaged = _read_run(ranges, 0, file.size, file.extents, digests)
+        frame = _frame(ranges, file)
     _require_whole(path, file, damaged, frame)
-    return _views(buffer, file.cuts)
+    return _views(buffer, cuts)
 
 
 def read_into(
@@ -262,7 +265,7 @@ def damaged_parts(directory: str, file: ArrayFile, digests: Mapping[str, str]) -
 
 def _views(buffer: bytes | memoryview, cuts: Cuts) -> dict[str, Array]:
     """The arrays in a read-only buffer; big-endian machines get copies."""
-    arrays = map(np.ndarray, cuts.shapes, cuts.dtypes, repeat(buffer), cuts.offsets)
+    arrays = map(_array_at, cuts.shapes, cuts.dtypes, repeat(buffer), cuts.offsets)
     found: dict[str, Array] = dict(zip(cuts.keys, arrays, strict=True))
     for key, native in cuts.natives:
         found[key] = _converted(found[key], native)

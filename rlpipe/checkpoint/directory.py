@@ -68,7 +68,7 @@ def staged(
             except BaseException:
                 remove(stage)
                 raise
-            _settle(stage, target, durability)
+            _settle(stage, target, parent, durability)
     except OSError as error:
         if isinstance(error, CheckpointError):
             raise
@@ -214,10 +214,10 @@ def _is_empty_directory(path: Path) -> bool:
     return path.is_dir() and not any(path.iterdir())
 
 
-def _settle(stage: Path, target: Path, durability: Durability) -> None:
+def _settle(stage: Path, target: Path, parent: Path, durability: Durability) -> None:
     """Bring the new name to the disk, then remove what had it. What cannot be removed is litter, not a failure."""
     try:
-        sync_directory(target.parent, durability=durability)
+        sync_directory(parent, durability=durability)
     except OSError as error:
         raise CheckpointError(
             f"the checkpoint {target} is written, but a power failure may undo it",

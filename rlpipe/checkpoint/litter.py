@@ -21,12 +21,11 @@ from __future__ import annotations
 
 import logging
 import os
-import secrets
 import shutil
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -40,6 +39,7 @@ logger = logging.getLogger(__name__)
 STAGE_PREFIX = ".rlpipe-stage-"
 TRASH_PREFIX = ".rlpipe-trash-"
 ASIDE_PREFIX = ".rlpipe-aside-"
+_SWEPT = (STAGE_PREFIX, TRASH_PREFIX)
 
 QUIET_SECONDS = 24 * 60 * 60.0
 """So long must a stage that cannot be asked for its process have been left alone."""
@@ -72,7 +72,8 @@ def new_stage(parent: Path) -> Iterator[Path]:
     stage, lock = _make_stage(parent)
     try:
         try:
-            sweep(parent, now=os.stat(stage).st_mtime, spared=stage.name)  # noqa: PTH116  pathlib costs as much
+            if _litter_in(parent) != [stage.name]:
+                sweep(parent, now=stage.stat().st_mtime)
         except BaseException:
             remove(stage)
             raise
@@ -105,19 +106,23 @@ def held(directory: Path) -> Iterator[None]:
         _unlock(lock)
 
 
-def sweep(parent: Path, *, now: float, spared: str = "") -> None:
+def sweep(parent: Path, *, now: float) -> None:
     """Remove the litter of dead processes. What cannot be removed is left for the next sweep.
 
     Args:
         parent: The directory to sweep; not those below.
         now: The time by the clock of its file system, in seconds, as in `st_mtime`.
-        spared: Name of a stage that is known to be in use, so that its lock need not be asked for.
     """
-    with suppress(OSError), os.scandir(parent) as found:
-        names = [each.name for each in found if each.name.startswith((STAGE_PREFIX, TRASH_PREFIX))]
-        for name in sorted(names):
-            if name != spared:
-                _sweep_one(parent / name, now)
+    for name in _litter_in(parent):
+        _sweep_one(parent / name, now)
+
+
+def _litter_in(parent: Path) -> list[str]:
+    """Names of stages, in use or not, and of trash in a directory, sorted; none if it cannot be listed."""
+    try:
+        return sorted(name for name in os.listdir(parent) if name.startswith(_SWEPT))  # noqa: PTH208
+    except OSError:
+        return []
 
 
 def discard(path: Path) -> None:
@@ -126,7 +131,7 @@ def discard(path: Path) -> None:
     Raises:
         OSError: It cannot be renamed; it is as it was.
     """
-    trash = path.with_name(TRASH_PREFIX + secrets.token_hex(8))
+    trash = path.with_name(TRASH_PREFIX + os.urandom(8).hex())
     try:
         path.rename(trash)
     finally:
@@ -149,7 +154,7 @@ def _make_stage(parent: Path) -> tuple[Path, int | None]:
     """A new directory and the descriptor that locks it; None where directories cannot be locked."""
     machine = _machine()
     while True:
-        stage = parent / f"{STAGE_PREFIX}{machine}-{secrets.token_hex(8)}"
+        stage = parent / f"{STAGE_PREFIX}{machine}-{os.urandom(8).hex()}"
         stage.mkdir()
         if machine == _NO_LOCK:
             return stage, None

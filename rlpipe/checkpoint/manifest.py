@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import compress
 from json.encoder import encode_basestring_ascii as json_text
 from typing import Any, NamedTuple
@@ -43,6 +43,9 @@ HEADS = tuple(f'{"," if index else "{"}\n"{name}":' for index, name in enumerate
 
 _TEXT = "".join(head + "%s" for head in HEADS[:-1])
 """A manifest but for its values and its seal."""
+
+_REMEMBERED = 2**16
+"""Frames out of texts of at most this length are kept for the next component of the same architecture."""
 
 _SEAL = HEADS[-1] + '"{}"\n}}\n'
 
@@ -211,24 +214,36 @@ def identity_of(
     plain: Mapping[str, Plain],
     table: Table,
     digests: Mapping[str, str],
-    content: Mapping[str, str],
-    inference: Mapping[str, str],
+    children: Mapping[str, tuple[str, str]],
 ) -> tuple[str, str]:
-    """The content and the inference hash of a component; the last two are those of its children by name."""
-    inside = [(content[name], inference[name]) for name in sorted(content)]
-    return frames_of(spec, plain, table, content).hashes(digests.values(), inside)
+    """The content and the inference hash of a component; `children` has those of each child by name, sorted."""
+    identity = spec.identity()
+    if plain or children or len(identity) + len(table.text) > _REMEMBERED:
+        frames = frames_of(spec, plain, table, children)
+    else:
+        frames = _frames_of_arrays(identity, table)
+    return frames.hashes(digests.values(), [*children.values()])
+
+
+@lru_cache(maxsize=64)
+def _frames_of_arrays(identity: str, table: Table) -> Frames:
+    """The frames of a component that has nothing but arrays, made once for all policies of one architecture."""
+    return _frames(identity, {}, table, [])
 
 
 def frames_of(spec: Spec, plain: Mapping[str, Plain], table: Table, children: Iterable[str]) -> Frames:
     """What the identity of a component with these children is made of, but for hashes."""
+    return _frames(spec.identity(), plain, table, sorted(children))
+
+
+def _frames(identity: str, plain: Mapping[str, Plain], table: Table, names: Sequence[str]) -> Frames:
     acts = [role == "inference" for role in table.roles.values()]
     entries = {key: entry.json for key, entry in plain.items()}
     acting = {key: entry.json for key, entry in plain.items() if entry.role == "inference"}
-    names = sorted(children)
-    whole = hash_frame(spec, entries, table.rows, names)
+    whole = hash_frame(identity, entries, table.rows, names)
     if all(acts) and len(acting) == len(plain):
         return Frames(whole, whole, acts)
-    return Frames(whole, hash_frame(spec, acting, compress(table.rows, acts), names), acts)
+    return Frames(whole, hash_frame(identity, acting, compress(table.rows, acts), names), acts)
 
 
 def table_place(text: str) -> tuple[int, int]:

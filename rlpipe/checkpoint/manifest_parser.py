@@ -73,7 +73,7 @@ def _remembered(text: str) -> Manifest | None:
     return description.manifest(own, content, inference)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=128)
 def _describe_once(before: str) -> Description:
     if not before.startswith(_CURRENT):
         _NAMELESS.fail("version", f"{VERSION}")
@@ -143,9 +143,19 @@ def _values(text: str, strict: Strict) -> list[Json]:
         if is_last:
             break
         at += len(head)
-        value, at = (text[start:end], end) if name == "file" and at == start else scan(text, at)
+        if name == "file" and at == start:
+            value, at = text[start:end], end
+        else:
+            value, at = _value(text, at)
         values.append(value)
     return values
+
+
+def _value(text: str, at: int) -> tuple[Json, int]:
+    """The value that starts at a position, and the position after it; most are empty, and need no scanner."""
+    if text.startswith("{}", at):
+        return {}, at + 2
+    return ([], at + 2) if text.startswith("[]", at) else scan(text, at)
 
 
 def _manifest(values: list[Json], strict: Strict) -> Manifest:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from rlpipe.backends.remote import LOCAL_SCHEMES, Url, is_url
+from rlpipe.errors import ConfigError
 
 Place: TypeAlias = Path | Url
 
@@ -25,11 +26,13 @@ def place_of(path: Location) -> Place:
     home, as in a shell.
 
     Raises:
-        ConfigError: A URL that holds a password.
+        ConfigError: A URL that holds a password; a text that no file can be called.
     """
     if isinstance(path, Url):
         return path
     text = os.fspath(path)
+    if "\0" in text or not text.isascii():
+        _require_name(text)
     if is_url(text):
         scheme, _, rest = text.partition("://")
         url = Url(f"{scheme}://{rest.rstrip('/')}")
@@ -37,6 +40,16 @@ def place_of(path: Location) -> Place:
     if text.startswith("~"):
         return _at_home(text)
     return path if isinstance(path, Path) else Path(text)
+
+
+def _require_name(text: str) -> None:
+    """Check a path here, as what the system says of it is no OSError."""
+    try:
+        is_name = b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        is_name = False
+    if not is_name:
+        raise ConfigError("this is no path", expected="what a file can be called", found=repr(text)[:200])
 
 
 def _at_home(text: str) -> Path:

@@ -73,7 +73,7 @@ def _read(path: Place, selection: Selection, arrays: When) -> Snapshot:
         arrays = "verify"  # Looking at the bytes first and reading them then would be two downloads.
     if selection == _ALL and arrays == "verify":
         root = open_tree(path)
-        parts = list(root.walk())
+        parts = root.walk()
         read = in_store(_read_component, parts) if isinstance(path, Url) else map(_read_component, parts)
         found = {each.path: arrays for each, arrays in zip(parts, read, strict=True)}
         share(root, found)

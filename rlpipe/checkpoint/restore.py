@@ -8,7 +8,14 @@ from functools import partial
 
 from rlpipe.checkpoint.classes import resolve_class
 from rlpipe.checkpoint.filling import Age, OpenFiles, filling
-from rlpipe.checkpoint.fit import lacking_ties, require_fit, require_read, require_same_ties, ties_text
+from rlpipe.checkpoint.fit import (
+    lacking_ties,
+    require_fit,
+    require_one_value,
+    require_read,
+    require_same_ties,
+    ties_text,
+)
 from rlpipe.checkpoint.following import tell
 from rlpipe.checkpoint.glance import glancing
 from rlpipe.checkpoint.replacing import one_each, replace_states
@@ -133,10 +140,13 @@ def put(obj: Restorable, live: Snapshot, expected: Snapshot, patch: Snapshot, *,
     Raises:
         SpecError: A component computes something else.
         StateMismatchError: Missing, unexpected and mismatched entries, all of them.
-        TieError: Two states for one component that stands in two places.
+        TieError: Two states for one component that stands in two places, or for arrays that are one.
         IntegrityError: Arrays that were to be read later are not the ones that were saved.
     """
+    if any_numberless():
+        _require_numbers(expected)
     require_fit(expected, patch)
+    require_one_value(expected, patch)
     require_read(patch)
     before, objects = dict(walk(live)), objects_in(obj)
     parts = {path: part for path, part in walk(patch) if part.roles}

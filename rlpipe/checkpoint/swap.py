@@ -13,7 +13,7 @@ import shutil
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 
 import xxhash
@@ -98,7 +98,6 @@ def _rename_twice(stage: Path, target: Path, before: str, marker: str) -> None:
         raise
 
 
-@lru_cache(maxsize=4)
 def aside_of(target: Path) -> Path:
     """Where an old checkpoint waits between two renames; a name that gets too long is hashed."""
     name = _NAMED + target.name

@@ -107,9 +107,12 @@ def _verify(path: Place, directory: Place, sha256: str | None) -> VerifyReport:
     if not directory.is_dir() or not any(directory.iterdir()):
         open_manifest(directory)
     names = list(directory.sizes_below()) if isinstance(directory, Url) else None
-    parts = list(_parts(str(directory), "", ""))
+    parts = _parts(str(directory), "", "")
+    # Manifests can be large, so each is let go of after its component.
     checked = (
-        [_check(each, None) for each in parts] if names is None else in_store(lambda each: _check(each, names), parts)
+        [_check(each, None) for each in parts]
+        if names is None
+        else in_store(lambda each: _check(each, names), list(parts))
     )
     findings = [finding for each in checked for finding in each.findings]
     findings = findings or list(_check_as_one(directory))

@@ -114,15 +114,14 @@ def _write(
     plan = plans[path]
     children: dict[str, _Written] = {}
     for name in sorted(plan.part.children):
-        inside = f"{directory}/{name}"
-        os.mkdir(inside)  # noqa: PTH102  pathlib costs as much as the call itself
+        place = f"{directory}/{name}"
+        os.mkdir(place)  # noqa: PTH102  pathlib costs as much as the call itself
         inner = former and former.child(name)
-        children[name] = _write(plans, attached, below(path, name), inside, inner, durability, None)
+        children[name] = _write(plans, attached, below(path, name), place, inner, durability, None)
     digests = _write_arrays(plan, directory, former, durability)
-    content = {name: child.content_hash for name, child in children.items()}
-    inference = {name: child.inference_hash for name, child in children.items()}
+    inside = {name: (child.content_hash, child.inference_hash) for name, child in children.items()}
     spec = plan.part.spec
-    hashes = identity_of(spec, plan.plain, plan.table, digests, content, inference)
+    hashes = identity_of(spec, plan.plain, plan.table, digests, inside)
     manifests = {name: child.manifest_hash for name, child in children.items()}
     files = copy_in(directory, attached[path], durability) if path in attached else {}
     manifest = Manifest(

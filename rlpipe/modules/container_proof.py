@@ -10,6 +10,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from rlpipe.checkpoint.fit import lacking_ties, ties_text
+from rlpipe.checkpoint.glance import glancing
+from rlpipe.checkpoint.restore import snapshot_of
+from rlpipe.errors import TieError
 from rlpipe.modules.torch.probing import act, place_of, probe_of
 from rlpipe.modules.torch.proof import name_of, unneeded
 from rlpipe.modules.torch.trial import difference, first_line, trial, tried
@@ -91,6 +95,28 @@ def require_needless(parts: Parts, source: Any = None) -> None:
         attributes = full.removable_attributes()
         guilty = [path for path in attributes if _slim_problem(parts.without(path), state, outputs)]
         raise unneeded(name_of(full), guilty or list(attributes), problem)
+
+
+def require_same_sharing(parts: Parts, container: Any) -> None:
+    """Check that a container that was changed after its `setup` would not be built with more ties than it has.
+
+    Args:
+        parts: What it is made of by now; nothing happens to them.
+        container: It.
+
+    Raises:
+        TieError: It would, so that a restore would give one value to arrays that have several.
+    """
+    with trial(place_of(container)), glancing():
+        again = parts.build(inference_only=container.inference_only)
+        extra = lacking_ties(snapshot_of(container), snapshot_of(again))
+    if extra:
+        raise TieError(
+            f"{name_of(container)} would be built with layers shared that are not",
+            expected=f"what its setup shares: {ties_text(extra)}",
+            found="separate layers, in modules that were added or renamed afterwards",
+            fix="let them share these layers too, or add modules of another kind",
+        )
 
 
 def _slim_problem(parts: Parts, state: Any, outputs: Mapping[str, Any]) -> str | None:

@@ -14,7 +14,7 @@ from rlpipe.checkpoint.classes import class_path_of, resolve_class
 from rlpipe.checkpoint.glance import is_glance
 from rlpipe.checkpoint.restorable import Restorable
 from rlpipe.errors import IdError, SelectionError, SpecError, listed
-from rlpipe.modules.container_proof import Parts, network_of, require_needless
+from rlpipe.modules.container_proof import Parts, network_of, require_needless, require_same_sharing
 from rlpipe.modules.inference_only_api import InferenceOnlyAPI
 from rlpipe.modules.inference_part import InferenceCheckpointable
 from rlpipe.modules.rl_module import attribute_list, plain_json
@@ -66,10 +66,11 @@ class MultiRLModule(nn.Module, InferenceCheckpointable):
         self.trust = trust
         self._aliases: module_state.Aliases = {}
         self._proof: Any = None
+        self._is_as_set_up = True
         if inference_only and isinstance(self, InferenceOnlyAPI) and not is_trial():
             require_needless(self._parts())
         self.setup()
-        require_initialised(self)
+        require_initialised(self, besides=_NETWORKS)
         if inference_only:
             removed = self.removable_attributes()
             self._aliases = module_state.aliases_of(self._own_state_dict(), removed)
@@ -112,6 +113,7 @@ class MultiRLModule(nn.Module, InferenceCheckpointable):
         validate_ids([*self._rl_modules, module_id])
         self._require_apart({module_id})
         self._rl_modules[module_id] = module
+        self._is_as_set_up = False
         self._networks.append(network_of(module))
 
     def add_module(self, name: str, module: nn.Module | None) -> None:
@@ -154,6 +156,7 @@ class MultiRLModule(nn.Module, InferenceCheckpointable):
         validate_ids(renamed)
         self._require_apart({new})
         self._rl_modules = renamed
+        self._is_as_set_up = False
 
     def _require_apart(self, ids: AbstractSet[str]) -> None:
         if doubled := ids & self.get_own_state().keys():
@@ -199,7 +202,10 @@ class MultiRLModule(nn.Module, InferenceCheckpointable):
 
         Raises:
             SpecError: The container acts differently without its non-inference attributes; the guilty ones are named.
+            TieError: Its `setup` would share more layers among the modules that it has by now than they share.
         """
+        if not (self._is_as_set_up or type(self).setup is MultiRLModule.setup or is_trial() or is_glance()):
+            require_same_sharing(self._parts(), self)
         removed = self.removable_attributes()
         roles = module_state.roles_of(self._own_state_dict(), self._aliases, removed)
         if "training" in roles.values() and not is_trial() and not is_glance():

@@ -8,8 +8,8 @@ from functools import cached_property
 
 from rlpipe.algorithms.algorithm_reader import COUNTERS, LEARNER
 from rlpipe.checkpoint.place import Place, place_of
-from rlpipe.checkpoint.reader import read_checkpoint
-from rlpipe.errors import ConfigError, IntegrityError, SpecError
+from rlpipe.checkpoint.reader import read_checkpoint, read_manifest
+from rlpipe.errors import CheckpointError, ConfigError, IntegrityError, SpecError, listed
 from rlpipe.importers.importer import ImportReport
 from rlpipe.pipeline.attached import left_behind
 from rlpipe.pipeline.choose import chosen_ids, entry_selection
@@ -52,11 +52,11 @@ class AssembledSource:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Those of every source, and what training is left."""
+        """Those of every source, what was shared with others there, and what training is left."""
         notes = [
             f"{name}: {note}"
             for name, source in self._sources.items()
-            for note in (*source.notes, *left_behind(source, source.ids(), self.checkpoint))
+            for note in (*source.notes, *left_behind(source, source.ids(), self.checkpoint), *_untied(source))
         ]
         if self.with_learner == "leave" and (
             left := [name for name in self.paths if self._trained_in(name) is not None]
@@ -168,6 +168,19 @@ def assembled_source(settings: RunSettings) -> AssembledSource:
         trust=settings.trust,
         checkpoint=settings.checkpoint,
     )
+
+
+def _untied(source: Source) -> tuple[str, ...]:
+    """A sentence about the arrays of a policy that are shared with its neighbours in the container that it lies in."""
+    if not isinstance(source, CheckpointSource) or source.path.parent.name != POLICIES:
+        return ()
+    try:
+        ties = read_manifest(source.path.parent).ties
+    except CheckpointError:
+        return ()
+    own = [tie for tie in ties if any(member.component == source.path.name for member in tie)]
+    others = {member.component for tie in own for member in tie} - {source.path.name}
+    return (f"shares {len(own)} arrays with {listed(others)} there; here they are its own",) if own else ()
 
 
 def _one_policy(name: str, path: str) -> Source:

@@ -9,7 +9,7 @@ from rlpipe.algorithms.algorithm_reader import LEARNER
 from rlpipe.algorithms.learner_snapshot import COPIES, POLICY, Changed, in_step
 from rlpipe.checkpoint.place import Place
 from rlpipe.checkpoint.reader import find_component, read_checkpoint, read_manifest
-from rlpipe.errors import CheckpointNotFoundError, SelectionError
+from rlpipe.errors import CheckpointNotFoundError, SelectionError, listed
 from rlpipe.pipeline.lift import POLICIES, policies_of
 from rlpipe.pipeline.sources import CheckpointSource, Source
 from rlpipe.snapshot.snapshot import Snapshot
@@ -51,6 +51,25 @@ def parts_of(source: Source, names: Mapping[str, str]) -> dict[str, Snapshot]:
         return {}
     found = {policy_id: learner_part(source.directory(policy_id)) for policy_id in source.ids()}
     return {names.get(policy_id, policy_id): part for policy_id, part in found.items() if part is not None}
+
+
+def training_left(source: Source, tree: Snapshot) -> tuple[str, ...]:
+    """A sentence about what trains the policies that were taken out of a checkpoint, and stays behind there.
+
+    Args:
+        source: Where they come from.
+        tree: What was taken, under its old ids; its roles say whether training was wanted.
+    """
+    policies = policies_of(tree)
+    wanted = any("training" in policy.roles.values() for policy in policies.values())
+    if not wanted or has_copies(tree) or not isinstance(source, CheckpointSource):
+        return ()
+    found = {name: source.directory(name) for name in policies if learner_directory(source.directory(name)) is not None}
+    if not found:
+        return ()
+    paths = ", ".join(f"{name}: {directory}" for name, directory in found.items())
+    line = f"source=assemble 'source.policies={{{paths}}}' source.learner=copy"
+    return (f"what trains {listed(found)} stays behind; {line} takes it along",)
 
 
 def has_copies(tree: Snapshot) -> bool:

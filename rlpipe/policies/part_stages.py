@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rlpipe.errors import SpecError, listed
 from rlpipe.modules.fields import wholes
-from rlpipe.policies.stage import Stage, box, through
+from rlpipe.policies.stage import Stage, box, row_of, through
 from rlpipe.snapshot.spaces import Box, Dict, Space
 from rlpipe.snapshot.state import State
 
@@ -59,7 +58,7 @@ class Parts(Stage):
     def blocks(self) -> list[tuple[str, Box, tuple[Stage, ...]]]:
         """Key, what its stages are given, and the stages, in the order of the row."""
         pairs = zip(self.keys, self.widths, strict=True)
-        return [(key, Box.uniform(-inf, inf, (width,)), self.stages[key]) for key, width in pairs]
+        return [(key, row_of(width), self.stages[key]) for key, width in pairs]
 
     def output_space(self, space: Space) -> Space:
         """A Dict of the parts by flat name."""

@@ -68,6 +68,7 @@ class PolicyGraph(nn.Module):
         output_names: `action`, or `action.<key>` for each leaf of the action space; `state.<i>.next`; what else was
             asked for.
         action: From the decision (B, n), and what is given beside it, to the actions.
+        action_parts: The leaves of the action, in the order of the decision's blocks.
     """
 
     def __init__(self, spec: PolicySpec, module: nn.Module, statistics: State, options: GraphOptions = PLAIN) -> None:
@@ -83,7 +84,7 @@ class PolicyGraph(nn.Module):
         self.module_memory = {port.memory: port.name for port in memory if port.memory}
         self.observation = build_chain(spec.observation, spec.observation_space, statistics).eval()
         self.module = module
-        parts = action_parts(spec, options)
+        self.action_parts = parts = action_parts(spec, options)
         self.width = sum(prod(part.decision.shape) for part in parts)
         self.action_names = tuple(part.name for part in parts)
         self.action = (Acting(parts[0]) if len(parts) == 1 else ActingParts(parts)).eval()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import inf, prod
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from rlpipe.errors import SpecError, listed
 from rlpipe.modules.fields import refuse_unknown
 from rlpipe.modules.rl_module import RLModuleSpec, space_of
 from rlpipe.policies.default_stages import scores_of
-from rlpipe.policies.stage import through
+from rlpipe.policies.stage import row_of, through
 from rlpipe.policies.stages import (
     Mask,
     Parts,
@@ -251,7 +251,7 @@ def decision_space(space: Space, action: Stages) -> Box:
         SpecError: The space is none of Box, Discrete, MultiDiscrete, MultiBinary, and its stages do not name its parts.
     """
     if len(action) == 1 and isinstance(action[0], Parts) and not isinstance(space, Leaf):
-        return Box.uniform(-inf, inf, (sum(action[0].widths),))
+        return row_of(sum(action[0].widths))
     scores = scores_of(space)
     chooses = any(stage.decides for stage in action)
-    return Box.uniform(-inf, inf, (scores if chooses else prod(space.shape),))  # type: ignore[attr-defined]
+    return row_of(scores if chooses else prod(space.shape))  # type: ignore[attr-defined]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
+from functools import cache
 from math import inf, isnan
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -117,6 +118,12 @@ def reals(value: Any, *, where: str) -> float | tuple[float, ...]:
     if not numbers:
         raise SpecError(f"{where} is empty", expected="a number, or one for each element", found="[]")
     return numbers[0] if len(set(numbers)) == 1 else numbers
+
+
+@cache
+def row_of(width: int) -> Box:
+    """A row of any numbers, float32: what a module decides. One for all who ask."""
+    return Box.uniform(-inf, inf, (width,))
 
 
 def box(space: Space, *, where: str) -> Box:

@@ -34,14 +34,14 @@ class ArrayIdentity(NamedTuple):
 def stored(array: Array) -> Array:
     """The array as its bytes are stored: C order, little endian, bfloat16 and float8 as unsigned integers."""
     contiguous = array if array.flags.c_contiguous else np.asarray(array, order="C")
-    if contiguous.dtype in _STORED_AS_THEY_ARE:
+    if contiguous.dtype in STORED_AS_THEY_ARE:
         return contiguous
     raw = storage_dtype(logical_name(array.dtype))
     return contiguous.view(raw) if raw.kind != contiguous.dtype.kind else contiguous.astype(raw)
 
 
-_STORED_AS_THEY_ARE = frozenset(dtype for name, dtype in DTYPES.items() if dtype == storage_dtype(name))
-
+STORED_AS_THEY_ARE = frozenset(dtype for name, dtype in DTYPES.items() if dtype == storage_dtype(name))
+"""Dtypes whose numbers have the same bytes in memory and in a file."""
 
 digest_of: Callable[[Any], str] = xxhash.xxh3_128_hexdigest
 """xxh3-128 in hex of bytes, such as those of an array of `stored`."""
@@ -57,11 +57,11 @@ def array_row(key: str, dtype: str, shape: Iterable[int]) -> str:
     return f'[{json_text(key)},"{dtype}",[{",".join(map(str, shape))}],"'
 
 
-def hash_frame(spec: Spec, plain: Mapping[str, Json], rows: Iterable[str], children: Iterable[str]) -> list[str]:
+def hash_frame(identity: str, plain: Mapping[str, Json], rows: Iterable[str], children: Iterable[str]) -> list[str]:
     """The text that the hash of a component is over, cut where a digest or the hash of a child is to stand.
 
     Args:
-        spec: What it is.
+        identity: What it is (see `Spec.identity`).
         plain: Entry key -> typed JSON, of the entries that are no array (see `take_apart`).
         rows: `array_row` of each array, sorted by key.
         children: The names of its children, sorted.
@@ -69,7 +69,7 @@ def hash_frame(spec: Spec, plain: Mapping[str, Json], rows: Iterable[str], child
     # In JSON there is no NUL.
     table = ",".join([f'{row}\0"]' for row in rows])
     inside = ",".join([f'{json_text(name)}:"\0"' for name in children])
-    entries, identity = canonical_json(plain), spec.identity()
+    entries = canonical_json(plain)
     return f'{{"arrays":[{table}],"children":{{{inside}}},"entries":{entries},"spec":{identity}}}'.split("\0")
 
 
@@ -104,7 +104,7 @@ def hash_state(
     rows = [array_row(key, each.dtype, each.shape) for key, each in kept.items()]
     digests = [each.digest for each in kept.values()]
     inside = dict(sorted(children.items()))
-    return hash_of(hash_frame(spec, plain, rows, inside), [*digests, *inside.values()])
+    return hash_of(hash_frame(spec.identity(), plain, rows, inside), [*digests, *inside.values()])
 
 
 def content_hash(snapshot: Snapshot) -> str:

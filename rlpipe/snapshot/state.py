@@ -187,20 +187,22 @@ def nesting(keys: Collection[str]) -> Nesting:
     """
     steps: list[tuple[int, str, str | None]] = []
     dicts = {"": 0}
-
-    def dict_at(key: str) -> int:
-        if key not in dicts:
-            if key in keys:
-                raise UnsupportedStateError(f"{key} goes on below a value", expected="a dict there", found="a value")
-            above, _, name = key.rpartition("/")
-            steps.append((dict_at(above), unescape(name), None))
-            dicts[key] = len(dicts)
-        return dicts[key]
-
     for key in sorted(keys):
         above, _, name = key.rpartition("/")
-        steps.append((dict_at(above), unescape(name), key))
+        steps.append((_dict_at(above, keys, dicts, steps), unescape(name), key))
     return tuple(steps)
+
+
+# No closure: one that calls itself would keep the arrays of `found` alive until the garbage collector comes by.
+def _dict_at(key: str, keys: Collection[str], dicts: dict[str, int], steps: list[tuple[int, str, str | None]]) -> int:
+    """The number of the dict at a key; it and those above it are made where they lack."""
+    if key not in dicts:
+        if key in keys:
+            raise UnsupportedStateError(f"{key} goes on below a value", expected="a dict there", found="a value")
+        above, _, name = key.rpartition("/")
+        steps.append((_dict_at(above, keys, dicts, steps), unescape(name), None))
+        dicts[key] = len(dicts)
+    return dicts[key]
 
 
 def nested(steps: Nesting, found: Mapping[str, Any]) -> State:

@@ -13,7 +13,7 @@ import torch
 
 from rlpipe.algorithms.algorithm import Algorithm
 from rlpipe.algorithms.learner import Learner
-from rlpipe.errors import IdError, SelectionError, SpecError
+from rlpipe.errors import IdError, SelectionError, SpecError, TieError
 from rlpipe.modules.inference_only_api import InferenceOnlyAPI
 from rlpipe.modules.multi_rl_module import MultiRLModule, MultiRLModuleSpec
 from rlpipe.modules.torch.rl_module import RLModule
@@ -134,6 +134,28 @@ def test_modules_are_added_removed_renamed_and_counted(tmp_path: Path) -> None:
         made.remove_rl_module("b")
     with pytest.raises(SelectionError):
         made.rename_rl_module("b", "d")
+
+
+def test_a_module_that_shares_nothing_yet_is_no_silent_sharer_after_a_restore(tmp_path: Path) -> None:
+    made: Any = Shared({"p0": policy_of(Trunk, 0)})
+    made.add_rl_module("p1", policy_of(Trunk, 1))
+    nudge(made.common)
+    with pytest.raises(TieError, match=r"p1/trunk/weight"):
+        made.save_to_path(tmp_path / "a")
+    made["p1"].trunk = made.common
+    restored: Any = MultiRLModule.from_checkpoint(made.save_to_path(tmp_path / "a"), trust=OWN)
+    assert equal(restored.get_state(), made.get_state())
+    assert restored["p1"].trunk is restored.common
+
+
+def test_layers_that_are_one_take_no_two_values() -> None:
+    made: Any = Shared({name: policy_of(Trunk, seed) for seed, name in enumerate(("p0", "p1"))})
+    before = made.get_state()
+    state = made.get_state()
+    state["p1"]["trunk"]["weight"] += 1
+    with pytest.raises(TieError, match="different values"):
+        made.set_state(state)
+    assert equal(made.get_state(), before)
 
 
 def test_a_module_that_is_added_as_rllib_does_it_is_no_network_of_the_container(tmp_path: Path) -> None:

@@ -150,4 +150,4 @@ def test_what_cannot_act_there_is_told_and_no_environment_is_left_open() -> None
 
 def test_the_spaces_of_a_policy_are_those_of_its_environment() -> None:
     found = spaces_of_policy(always(0))
-    assert (found.observation.shape, found.action.describe()) == ((1,), "Discrete(3)")
+    assert [found.observation.describe(), found.action.describe()] == ["Box(0..10, (1,), float32)", "Discrete(3)"]

@@ -101,8 +101,8 @@ class Forward(RLModule):
     def forward_inference(self, batch: Any) -> dict[str, torch.Tensor]:
         found = batch["obs"]
         for name in ("first", "second"):
-            found = torch.tanh(getattr(self, name)(found))
-        return {"logits": self.third(found)}
+            found = torch.tanh(self.get_submodule(name)(found))
+        return {"logits": self.get_submodule("third")(found)}
 
 
 class Backward(Forward):

@@ -12,11 +12,19 @@ from rlpipe.checkpoint.choose import latest
 from rlpipe.checkpoint.place import own_name, place_of, size_of, total_size
 from rlpipe.checkpoint.reader import read_checkpoint
 from rlpipe.checkpoint.writer import write_checkpoint
+from rlpipe.errors import ConfigError
 from rlpipe.snapshot import content_hash
 from tests.checkpoint.components import policy
 from tests.conformance.store_suite import ODD_NAMES
 
 ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("text", ["a\0b", "/tmp/\0", "file:///a\0", "~/\0", "s3://a/\0", "a\ud800b"])
+def test_what_no_file_can_be_called_is_refused_in_words(text: str) -> None:
+    for use in (place_of, read_checkpoint, latest, lambda path: write_checkpoint(policy(1), path)):
+        with pytest.raises(ConfigError, match="no path"):
+            use(text)
 
 
 def test_urls_of_this_machine_are_paths(tmp_path: Path) -> None:

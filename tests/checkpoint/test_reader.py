@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import os
 import shutil
+import weakref
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -21,8 +24,10 @@ from rlpipe.errors import (
     SelectionError,
     TieError,
 )
-from rlpipe.snapshot import Selection, component, content_hash, diff, fingerprint, select, ties
-from rlpipe.snapshot.state import equal
+from rlpipe.snapshot import Selection, Snapshot, Spec, component, content_hash, diff, fingerprint, select, ties
+from rlpipe.snapshot.snapshot import walk
+from rlpipe.snapshot.state import arrays, equal
+from tests.benchmarks.counting import counted
 from tests.checkpoint.components import policy, tree
 from tests.checkpoint.conftest import OpenedFiles
 from tests.checkpoint.texts import resealed
@@ -261,3 +266,60 @@ def test_a_stale_identity_is_refused(path: Path) -> None:
 def test_selecting_after_reading_everything_is_the_same(path: Path) -> None:
     selection = Selection(components=("policies/p[12]",), roles=frozenset({"inference"}))
     assert diff(select(read_checkpoint(path), selection), read_checkpoint(path, selection)).same
+
+
+@pytest.mark.parametrize("when", ["verify", "later"])
+def test_what_was_read_is_let_go_at_once(tmp_path: Path, when: Literal["verify", "later"]) -> None:
+    path = write_checkpoint(tree(2), tmp_path / "ckpt", durability="none")
+    gc.disable()
+    try:
+        found = read_checkpoint(path, arrays=when)
+        held = [weakref.ref(array) for _, part in walk(found) for array in arrays(part.state).values()]
+        del found
+        assert [each() for each in held] == [None] * len(held)
+    finally:
+        gc.enable()
+
+
+@pytest.mark.skipif(not hasattr(os, "pread"), reason="reads at a place")
+def test_a_component_costs_two_files_and_one_look(tmp_path: Path) -> None:
+    path = write_checkpoint(tree(5), tmp_path / "ckpt")
+    with counted("open", "pread", "close", "stat", "fstat", "read", "scandir") as calls:
+        found = read_checkpoint(path)
+    files = sum(1 for each in path.rglob("*") if each.is_file())
+    looks = len(list(walk(found))) + 1  # One more tells whether the checkpoint is replaced meanwhile.
+    counts = {name: len(results) for name, results in calls.items() if results}
+    assert counts == {"open": files, "pread": files, "close": files, "stat": looks}
+
+
+def test_snapshots_share_nothing_that_can_be_changed(tmp_path: Path) -> None:
+    part = replace(
+        policy(1, steps=[{"a": [1]}], more={}),
+        spec=Spec("some.Policy", {"layers": [8, {"act": []}]}, {"inference_only": False}),
+        metadata={"notes": {"seen": [1]}},
+    )
+    inside = Snapshot(Spec("some.Box"), children={"p0": part, "p1": part})
+    path = write_checkpoint(Snapshot(Spec("some.Algorithm"), children={"policies": inside}), tmp_path / "ckpt")
+    known = inspectable(read_checkpoint(path))
+    for _ in range(2):
+        for _, each in walk(read_checkpoint(path)):
+            for mapping in (each.spec.config, each.spec.options, each.metadata, each.state, each.roles, each.children):
+                spoil(mapping)
+        assert inspectable(read_checkpoint(path)) == known
+
+
+def spoil(value: Any) -> None:
+    """Change everything in a value that can be changed."""
+    inside = [*value.values()] if isinstance(value, dict) else [*value]
+    for each in inside:
+        if isinstance(each, (dict, list)):
+            spoil(each)
+    value.clear()
+
+
+def inspectable(snapshot: Snapshot) -> Any:
+    """All that a snapshot says, as text that later changes do not reach."""
+    return [
+        (path, str(part.spec), str(part.state), str(part.roles), str(part.metadata), sorted(part.children))
+        for path, part in walk(snapshot)
+    ]

@@ -65,6 +65,34 @@ def test_what_trains_them_comes_along_and_goes_on(run_task: Runner, trained: Pat
     assert read_manifest(tmp_path / "again").content_hash == read_manifest(tmp_path / "out").content_hash
 
 
+def test_what_trains_policies_that_are_taken_out_is_told(run_task: Runner, trained: Path, tmp_path: Path) -> None:
+    one = run_task(
+        "save",
+        source=SourceSettings(path=str(trained / "a")),
+        checkpoint=OUT,
+        select=SelectSettings(policy_ids=("p1",)),
+    )
+    assert any("what trains p1 stays behind" in warning for warning in one.warnings)
+    slim = SelectSettings(policy_ids=("p1",), roles=("inference",))
+    for name, select in (("slim", slim), ("all", SelectSettings())):
+        report = run_task(
+            "save",
+            source=SourceSettings(path=str(trained / "a")),
+            checkpoint=CheckpointSettings(path=name),
+            select=select,
+        )
+        assert not any("stays behind" in warning for warning in report.warnings)
+
+
+def test_layers_that_were_shared_are_told(run_task: Runner, tmp_path: Path) -> None:
+    made: Any = whole("p0", "p1", runners=1)
+    made.get_policy("p1").module.encoder = made.get_policy("p0").module.encoder
+    path = made.policies.save_to_path(tmp_path / "shared/policies")
+    report = run_task("save", source=SourceSettings(kind=ASSEMBLE, policies={"q": f"{path}/p1"}), checkpoint=OUT)
+    (told,) = (warning for warning in report.warnings if "shares" in warning)
+    assert told.startswith("q: shares 4 arrays with p0 there")
+
+
 def test_a_model_file_is_a_policy_too(run_task: Runner, trained: Path, sb3_zip: Path, tmp_path: Path) -> None:
     run_task("save", source=sources(trained, policies={"zip": str(sb3_zip)}), checkpoint=OUT)
     rlpipe.save(sb3_zip, tmp_path / "alone")

@@ -58,6 +58,20 @@ def test_several_runners_and_one_for_evaluation_are_written(run_task: Runner) ->
     assert [episode.seed for episode in made.evaluate(2)] == [7, 8]
 
 
+def test_groups_of_parameters_are_written_in_their_order(run_task: Runner) -> None:
+    groups: dict[str, dict[str, Any]] = {
+        "encoder/actor*": {"lr": 0.5},
+        "encoder/*": {"lr": 0.125, "betas": [0.5, 0.75]},
+    }
+    how = TrainingSpec(loss=HOW.loss, optimizer_kwargs={"lr": 0.25}, groups=groups)
+    save(run_task, "c", settings(learner=how))
+    made = Algorithm.from_checkpoint("c", trust=TRUST)
+    assert made.learner is not None
+    found = made.learner["p1"].get_hyperparameters()
+    assert found["lr"] == [0.5, 0.125, 0.25]
+    assert found["betas"] == [(0.9, 0.999), (0.5, 0.75), (0.9, 0.999)]
+
+
 def test_a_runner_for_evaluation_alone_is_written(run_task: Runner) -> None:
     save(run_task, "c", settings(evaluation_runner=RunnerSpec(env="CartPole-v1"), policy_mapping_fn={"*": "p1"}))
     made = Algorithm.from_checkpoint("c")
@@ -94,6 +108,8 @@ def test_inference_alone_leaves_the_learner_behind(run_task: Runner) -> None:
         (settings(env_runner=RunnerSpec(env="CartPol-v1"), policy_mapping_fn={"*": "p0"}), "CartPole-v1"),
         (settings(policy_mapping_fn="os.getcwd"), "os.getcwd"),
         (settings(evaluation_runner=ACTING), "policy_mapping_fn"),
+        (settings(learner=TrainingSpec(loss=HOW.loss, groups={"encodr/*": {}})), "encodr"),
+        (settings(learner=TrainingSpec(loss=HOW.loss, groups={"encoder/*": {"rate": 1}})), "rate for encoder"),
         (settings(evaluation_runner=RunnerSpec(env="CartPol-v1"), policy_mapping_fn={"*": "p0"}), "CartPole-v1"),
     ],
 )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import unicodedata
+import weakref
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -220,3 +222,19 @@ def test_dotted_names_nest_and_come_back() -> None:
 def test_a_name_that_is_a_value_and_a_dict_is_refused() -> None:
     with pytest.raises(UnsupportedStateError, match="below a value"):
         from_dotted({"a": 1, "a.b": 2})
+
+
+def test_nothing_holds_an_array_once_its_state_is_let_go() -> None:
+    array = np.zeros(3)
+    held = weakref.ref(array)
+    gc.disable()  # What only the garbage collector finds would keep gigabytes until it comes by.
+    try:
+        state = from_entries({"a/b/c": array, "a/d": 1})
+        del array
+        assert entries(state).keys() == {"a/b/c", "a/d"}
+        with pytest.raises(UnsupportedStateError):
+            from_entries({"a/b/c": held(), "a/b": 1})
+        del state
+        assert held() is None
+    finally:
+        gc.enable()

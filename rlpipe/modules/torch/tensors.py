@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -65,13 +66,18 @@ def ties(tensors: Iterable[tuple[str, Any]]) -> list[list[str]]:
     return [names for names in groups.values() if len(names) > 1]
 
 
-def require_initialised(module: nn.Module) -> None:
+def require_initialised(module: nn.Module, *, besides: str = "-") -> None:
     """Check that no parameter or buffer still waits for its shape, or for its numbers.
+
+    Args:
+        module: What was just built.
+        besides: How the names of what was built before begin.
 
     Raises:
         SpecError: Some do; they are named.
     """
-    tensors = (*module.named_parameters(), *module.named_buffers())
+    everything = (*module.named_parameters(), *module.named_buffers())
+    tensors = [(name, tensor) for name, tensor in everything if not name.startswith(besides)]
     if lazy := [name for name, tensor in tensors if is_lazy(tensor)]:
         raise SpecError(
             f"{type(module).__qualname__} has parameters without a shape",
@@ -105,7 +111,7 @@ def _oddity(tensor: torch.Tensor) -> str:
     if kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
         # DTensor, quantised weights of torchao: only the class knows where its numbers are.
         return f"{kind.__module__}.{kind.__qualname__}, a tensor made of others"
-    if tensor.is_nested or tensor.layout is not torch.strided or tensor.is_quantized or _name(tensor) not in DTYPES:
+    if tensor.is_nested or tensor.layout is not torch.strided or _name(tensor.dtype) not in DTYPES:
         return f"{'nested ' * tensor.is_nested}{tensor.layout} {tensor.dtype}"
     if not tensor.is_meta and tensor.untyped_storage().nbytes() < _reach(tensor):
         # As sharding leaves parameters behind: to read there is to read another one's memory.
@@ -113,20 +119,21 @@ def _oddity(tensor: torch.Tensor) -> str:
     return ""
 
 
-def _name(tensor: torch.Tensor) -> str:
-    return str(tensor.dtype).removeprefix("torch.")
+@cache
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _reach(tensor: torch.Tensor) -> int:
     """Bytes of its storage up to the end of the last element."""
-    if not tensor.numel():
-        return 0
-    steps = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    return (tensor.storage_offset() + steps + 1) * tensor.element_size()
+    count = tensor.numel()
+    if count and not tensor.is_contiguous():
+        count = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return int(tensor.storage_offset() + count) * tensor.element_size() if count else 0
 
 
 def _array(tensor: torch.Tensor, address: Any) -> Array:
-    dtype = DTYPES[_name(tensor)]
+    dtype = DTYPES[_name(tensor.dtype)]
     if tensor.is_meta:
         return numberless(dtype, tuple(tensor.shape))
     host = tensor.cpu()
@@ -157,7 +164,7 @@ def memory_of(tensor: torch.Tensor) -> Array | None:
     is_shut = tensor.device.type != "cpu" or tensor.is_inference()
     if is_shut or _oddity(tensor) or tensor.is_conj() or tensor.is_neg():
         return None
-    return _over(tensor.detach(), DTYPES[_name(tensor)])
+    return _over(tensor.detach(), DTYPES[_name(tensor.dtype)])
 
 
 def is_written_apart(tensor: torch.Tensor) -> bool:

@@ -15,6 +15,7 @@ from rlpipe.pipeline.built import BUILT, built_source
 from rlpipe.pipeline.choose import completed, renamed
 from rlpipe.pipeline.environment import with_env
 from rlpipe.pipeline.inspect import warnings_of
+from rlpipe.pipeline.learners import training_left
 from rlpipe.pipeline.lift import policies_of
 from rlpipe.pipeline.progress import Progress
 from rlpipe.pipeline.reports import Report
@@ -68,6 +69,7 @@ def run(settings: RunSettings, *, progress: Progress) -> SaveReport:
         notes=(*source.report.confirmed, *checkpoint.notes),
         warnings=(
             *(*source.notes, *notes, *left_behind(source, policies_of(chosen), settings.checkpoint)),
+            *training_left(source, chosen),
             *(*warnings_of(checkpoint.components), *checkpoint.warnings),
         ),
         checkpoint=checkpoint,
