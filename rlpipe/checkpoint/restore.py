@@ -79,10 +79,6 @@ def _with_numbers(snapshot: Snapshot) -> Snapshot:
 
 def glance_of(obj: Restorable) -> Snapshot:
     """As `snapshot_of`, to see what is there: not to be kept, since what proves a component right is left out."""
-    return _with_numbers(_glance(obj))
-
-
-def _glance(obj: Restorable) -> Snapshot:
     with glancing():
         return _snapshot_of(obj, "")
 
@@ -146,9 +142,7 @@ def put(obj: Restorable, live: Snapshot, expected: Snapshot, patch: Snapshot, *,
         TieError: Two states for one component that stands in two places, or for arrays that are one.
         IntegrityError: Arrays that were to be read later are not the ones that were saved.
     """
-    if any_numberless():
-        _require_numbers(expected)
-    require_fit(expected, patch)
+    require_fit(_with_numbers(expected), patch)
     require_one_value(expected, patch)
     require_read(patch)
     before, objects = dict(walk(live)), objects_in(obj)
@@ -228,7 +222,7 @@ def build(snapshot: Snapshot, *, device: str = "cpu", trust: tuple[str, ...] = (
         DeviceError: This machine lacks the device.
     """
     obj = _construct(snapshot, "", device, trust)
-    live = _glance(obj)  # on "meta" too
+    live = glance_of(obj)
     require_fit(live, snapshot)
     if device == "meta":
         _set_metadata(objects_in(obj), snapshot)
