@@ -56,12 +56,14 @@ def snapshot_of(obj: Restorable) -> Snapshot:
             learnt nothing.
         StateMismatchError: Roles do not cover a state.
     """
-    return _with_numbers(_snapshot_of(obj, ""))
+    snapshot = _snapshot_of(obj, "")
+    if any_numberless():
+        _require_numbers(snapshot)
+    return snapshot
 
 
-def _with_numbers(snapshot: Snapshot) -> Snapshot:
-    """The snapshot, after checking that no number in it is missing."""
-    lacking = any_numberless() and [
+def _require_numbers(snapshot: Snapshot) -> None:
+    lacking = [
         below(path, key)
         for path, part in walk(snapshot)
         for key, array in arrays(part.state).items()
@@ -74,15 +76,10 @@ def _with_numbers(snapshot: Snapshot) -> Snapshot:
             found=f'on the device "meta": {listed(lacking)}',
             fix="build it on another device, such as cpu, and restore a checkpoint into that",
         )
-    return snapshot
 
 
 def glance_of(obj: Restorable) -> Snapshot:
     """As `snapshot_of`, to see what is there: not to be kept, since what proves a component right is left out."""
-    return _with_numbers(_glance(obj))
-
-
-def _glance(obj: Restorable) -> Snapshot:
     with glancing():
         return _snapshot_of(obj, "")
 
@@ -228,7 +225,7 @@ def build(snapshot: Snapshot, *, device: str = "cpu", trust: tuple[str, ...] = (
         DeviceError: This machine lacks the device.
     """
     obj = _construct(snapshot, "", device, trust)
-    live = _glance(obj)  # on "meta" too
+    live = glance_of(obj)
     require_fit(live, snapshot)
     if device == "meta":
         _set_metadata(objects_in(obj), snapshot)
