@@ -56,12 +56,14 @@ def snapshot_of(obj: Restorable) -> Snapshot:
             learnt nothing.
         StateMismatchError: Roles do not cover a state.
     """
-    return _with_numbers(_snapshot_of(obj, ""))
+    snapshot = _snapshot_of(obj, "")
+    if any_numberless():
+        _require_numbers(snapshot)
+    return snapshot
 
 
-def _with_numbers(snapshot: Snapshot) -> Snapshot:
-    """The snapshot, after checking that no number in it is missing."""
-    lacking = any_numberless() and [
+def _require_numbers(snapshot: Snapshot) -> None:
+    lacking = [
         below(path, key)
         for path, part in walk(snapshot)
         for key, array in arrays(part.state).items()
@@ -74,7 +76,6 @@ def _with_numbers(snapshot: Snapshot) -> Snapshot:
             found=f'on the device "meta": {listed(lacking)}',
             fix="build it on another device, such as cpu, and restore a checkpoint into that",
         )
-    return snapshot
 
 
 def glance_of(obj: Restorable) -> Snapshot:
