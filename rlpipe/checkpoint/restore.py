@@ -143,7 +143,9 @@ def put(obj: Restorable, live: Snapshot, expected: Snapshot, patch: Snapshot, *,
         TieError: Two states for one component that stands in two places, or for arrays that are one.
         IntegrityError: Arrays that were to be read later are not the ones that were saved.
     """
-    require_fit(_with_numbers(expected), patch)
+    if any_numberless():
+        _require_numbers(expected)
+    require_fit(expected, patch)
     require_one_value(expected, patch)
     require_read(patch)
     before, objects = dict(walk(live)), objects_in(obj)
