@@ -21,7 +21,7 @@ from rlpipe.backends.extents import ArrayFile, Extent
 from rlpipe.backends.layout import ALIGNMENT, Layout, Slot
 from rlpipe.checkpoint.strict_json import MAX_INTEGER, Json, Strict
 from rlpipe.errors import ManifestError, UnsupportedStateError
-from rlpipe.snapshot.dtypes import DTYPES, DType, logical_name, storage_dtype
+from rlpipe.snapshot.dtypes import DTYPES, DType, is_countable, logical_name, storage_dtype
 from rlpipe.snapshot.identity import array_row
 from rlpipe.snapshot.skeleton import MAX_DEPTH
 from rlpipe.snapshot.snapshot import ROLES, Role
@@ -39,9 +39,6 @@ _START, _END = ',"arrays":[\n', "\n]}"
 
 _FIELDS = ("backend", "name", "size", "frame")
 _MAX_RANK = 64
-_MAX_EMPTY = 2**63 - 1
-"""Numpy refuses even an array without elements whose other lengths, times its item, are more than this."""
-
 _FILE_NAME = re.compile(r"state\.[a-z0-9]{1,16}")
 _TAME_KEY = re.compile(r"(?:[A-Za-z0-9_]+/)*[A-Za-z0-9_]+")
 _REMEMBERED, _REMEMBERED_ROWS = 2**16, 2**10
@@ -226,7 +223,7 @@ def _extent(key: str, dtype: Json, shape: Json, offset: Json, place: str, size: 
         )
     if not nbytes and position:
         strict.fail(f"{place}.offset", "0 for an array without elements", value=offset)
-    if not nbytes and prod(filter(None, lengths)) * itemsize > _MAX_EMPTY:
+    if not nbytes and not is_countable(lengths, itemsize):
         strict.fail(f"{place}.shape", "lengths that numpy can count, also beside a 0", value=shape)
     return Extent(key, dtype, lengths, position, nbytes)
 

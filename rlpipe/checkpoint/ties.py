@@ -105,11 +105,24 @@ def share(root: Component, found: Mapping[str, dict[str, Any]]) -> None:
     opened = {each.path: each.manifest for each in components} if tying else {}
     for above in tying:
         for tie in above.manifest.ties:
-            places = [place for place in _places(above, tie) if place[0] in opened]
-            _require_same([_described(opened[path], key) for path, key in places], places, above)
+            named = _places(above, tie)
+            places = [place for place in named if place[0] in opened]
+            lost = [place for place in named if not _is_listed(place[0], opened)]
+            _require_same(
+                [*(_described(opened[path], key) for path, key in places), *(None for _ in lost)], named, above
+            )
             for path, key in places[1:]:
                 one, old = found[places[0][0]][places[0][1]], found[path][key]
                 found[path].update({other: one for other, value in found[path].items() if value is old})
+
+
+def _is_listed(path: str, opened: Mapping[str, Manifest]) -> bool:
+    """Whether a component is there, as far as the opened manifests on the way to it tell."""
+    while path and path not in opened:
+        path, _, name = path.rpartition("/")
+        if path in opened:
+            return name in opened[path].children
+    return path in opened
 
 
 def _described(manifest: Manifest, key: str) -> tuple[Any, ...] | None:

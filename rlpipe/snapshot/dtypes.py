@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from math import prod
 from types import MappingProxyType
 from typing import Any
 
@@ -70,3 +72,11 @@ _STORED: MappingProxyType[DType, DType] = MappingProxyType(
         for name, dtype in DTYPES.items()
     }
 )
+
+
+def is_countable(shape: Iterable[int], itemsize: int) -> bool:
+    """Whether numpy makes arrays of a shape: it refuses 2**63 bytes and more, also where a length is 0.
+
+    Lengths of 0 are left out of its count, so that it refuses some arrays without elements.
+    """
+    return prod(filter(None, shape)) * itemsize < 2**63

@@ -13,7 +13,7 @@ import pytest
 
 from rlpipe.checkpoint.format import MAX_MANIFEST_SIZE
 from rlpipe.checkpoint.inspect import inspect_checkpoint
-from rlpipe.checkpoint.reader import read_checkpoint
+from rlpipe.checkpoint.reader import When, read_checkpoint
 from rlpipe.checkpoint.verify import verify_checkpoint
 from rlpipe.checkpoint.writer import write_checkpoint
 from rlpipe.errors import CheckpointError, IntegrityError, ManifestError
@@ -150,6 +150,17 @@ def path(tmp_path: Path) -> Path:
 def linked(file: Path, target: Path) -> None:
     file.unlink()
     file.symlink_to(target)
+
+
+@pytest.mark.parametrize("stranger", ["p0/below", "p0/../p1", "p0/p0/p0", "p0//", "p0/."])
+def test_a_tie_to_a_component_that_is_not_there(path: Path, stranger: str) -> None:
+    container = path / "policies"
+    resealed(container / "manifest.json", lambda fields: fields.update(ties=[[[stranger, W], ["p1", W]]]))
+    whens: tuple[When, ...] = ("verify", "later", "none")
+    for when in whens:
+        with pytest.raises(IntegrityError, match="lists a tie"):
+            read_checkpoint(container, arrays=when)
+    assert not verify_checkpoint(container).ok
 
 
 @pytest.mark.skipif(os.name == "nt", reason="symbolic links of POSIX")

@@ -18,6 +18,7 @@ from rlpipe.importers.importer import ImportedFile
 from rlpipe.importers.libraries.hdf5_arrays.process import damaged, surveyed
 from rlpipe.importers.libraries.hdf5_arrays.superblock import objection
 from rlpipe.importers.libraries.hdf5_arrays.survey import NUMBERS
+from rlpipe.snapshot.dtypes import is_countable
 from rlpipe.snapshot.state import Array, State, join
 
 _KINDS = frozenset([order + number for number in NUMBERS for order in "<>|"] + ["|b1"])
@@ -83,9 +84,10 @@ def _checked(path: Path, entry: Any, size: int) -> _Dataset:
     is_shape = len(shape) <= _MAX_RANK and all(type(length) is int and length >= 0 for length in shape)
     if kind in _KINDS and is_shape:
         found = _Dataset(tuple(names), np.dtype(kind), tuple(shape), 0 if offset is None else offset, address)
-        if not found.length or (found.offset > 0 and found.offset + found.length <= size):
+        is_inside = not found.length or (found.offset > 0 and found.offset + found.length <= size)
+        if is_inside and is_countable(found.shape, found.dtype.itemsize):
             return found
-    raise damaged(path, f"an array at {offset} that leaves the file: {'/'.join(names)} {kind} {shape}")
+    raise damaged(path, f"an array at {offset} that no file holds: {'/'.join(names)} {kind} {shape}")
 
 
 def _require_apart(path: Path, datasets: Iterable[_Dataset]) -> None:

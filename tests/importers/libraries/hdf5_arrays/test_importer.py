@@ -166,6 +166,14 @@ def test_hostile_files_are_refused_in_time_and_memory(hostile: dict[str, Any], n
     assert SECRET.decode() not in outcome.text
 
 
+@pytest.mark.parametrize("shape", [(0, 2**60), (2**62, 0, 2**62), (0, *[2**31] * 8)])
+def test_lengths_beside_an_empty_axis_that_numpy_cannot_count(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("a", shape=shape, dtype="f8")
+    with pytest.raises(ForeignFormatError, match="no file holds"):
+        read(tmp_path / "a.h5", Options())
+
+
 def test_all_that_is_refused_is_named(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "f", "w") as file:
         file["text"], file["link"] = "words", h5py.SoftLink("/text")
