@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from rlpipe.backends.extents import check_arrays, open_file, read_all_arrays, read_arrays, read_into
+from rlpipe.backends.array_reader import check_arrays, open_file, read_all_arrays, read_arrays, read_into
 from rlpipe.backends.ranges import Ranges
 from rlpipe.backends.remote import in_store, is_url
 from rlpipe.checkpoint.array_info import StoredArray
