@@ -25,9 +25,12 @@ _CURRENT = f'{HEADS[0]}"{FORMAT}"{HEADS[1]}{VERSION},'
 _REMEMBERED = 2**16
 """Of texts of at most this length the description is kept for the next text with it."""
 
+_LONG = 2 * _REMEMBERED
+"""Of longer texts the hashes are counted before they are read."""
+
 _METADATA, _ORIGIN = (HEADS[FIELDS.index(name)] for name in ("metadata", "origin"))
 _NO_METADATA = f"{_METADATA}{{}}{_ORIGIN}"
-_HASHES = HEADS[FIELDS.index("xxh3")]
+_HASHES, _CONTENT = (HEADS[FIELDS.index(name)] for name in ("xxh3", "content_hash"))
 _NO_HASHES = '[],\n"content_hash":"",\n"inference_hash":"",\n"manifest_hash":'
 _LAYOUT = re.compile(
     r'\[(?:\n"((?:[0-9a-f]{32}",\n")*[0-9a-f]{32})"\n)?\],\n'
@@ -113,10 +116,20 @@ def _parse(text: str, broken: str, strict: Strict, migrations: Mapping[int, Migr
             _explain(members, strict, broken)
         with strict.reading():
             return _of_older(members, migrations, strict)
+    if len(text) > _LONG:
+        _require_as_many_hashes(text, strict)
     if found := excess_of(text):
         strict.fail("", "fewer values", found=found)
     with strict.reading():
         return _manifest(_values(text, strict), strict)
+
+
+def _require_as_many_hashes(text: str, strict: Strict) -> None:
+    """Count arrays and hashes, a line each, before a long text of one of them is read into memory."""
+    start, end = table_place(text)
+    arrays, hashes = text.count("\n", start, end), text.count("\n", end + len(_HASHES), text.rfind(_CONTENT))
+    if arrays != hashes:
+        strict.fail("xxh3", "a hash for each array, a line each", found=f"{arrays} lines of arrays, {hashes} of hashes")
 
 
 def _members(text: str, strict: Strict) -> dict[str, Json]:

@@ -39,6 +39,9 @@ _START, _END = ',"arrays":[\n', "\n]}"
 
 _FIELDS = ("backend", "name", "size", "frame")
 _MAX_RANK = 64
+_MAX_ARRAYS = 100_000
+"""In one component. Reading the table of as many takes two seconds."""
+
 _FILE_NAME = re.compile(r"state\.[a-z0-9]{1,16}")
 _TAME_KEY = re.compile(r"(?:[A-Za-z0-9_]+/)*[A-Za-z0-9_]+")
 _REMEMBERED, _REMEMBERED_ROWS = 2**16, 2**10
@@ -176,6 +179,8 @@ def _parse(text: str, strict: Strict) -> Table:
     strict.digest(frame, "file.frame", DIGEST_DIGITS)
     extents: dict[str, Extent] = {}
     roles: dict[str, Role] = {}
+    if (count := lines.count("\n")) > _MAX_ARRAYS:
+        strict.fail("file.arrays", f"at most {_MAX_ARRAYS} arrays in one component", found=f"{count}")
     rows = lines.removesuffix(_END).split(",\n")
     for index, line in enumerate(rows):
         row = strict.parse(line)

@@ -88,6 +88,8 @@ HOSTILE: Mapping[str, Callable[[Path], Any]] = {
     "an offset that is a float": array(offset=64.0),
     "an offset that is true": array(offset=True),
     "an offset behind the end": array(offset=2**40),
+    "very many rows": edited(lambda fields: fields["file"].update(arrays=[[]] * 1_000_000)),
+    "very many hashes": edited(lambda fields: fields["xxh3"].extend(["0" * 32] * 1_500_000)),
     "one hash too many": edited(lambda fields: fields["xxh3"].append("0" * 32)),
     "a huge shape": array(shape=[2**31, 2**31, 2**31]),
     "a huge and an empty axis": array(shape=[2**52, 0]),
