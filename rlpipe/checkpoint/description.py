@@ -43,14 +43,27 @@ class Description:
     origin: Origin | None
     attachments: Mapping[str, Attachment]
 
-    def manifest(self, digests: Mapping[str, str], content_hash: str, inference_hash: str) -> Manifest:
-        """The manifest that goes on with these hashes; what a snapshot takes over of it is its own."""
+    def manifest(
+        self,
+        digests: Mapping[str, str],
+        content_hash: str,
+        inference_hash: str,
+        metadata: Mapping[str, Json] | None = None,
+    ) -> Manifest:
+        """The manifest that goes on with these hashes; what a snapshot takes over of it is its own.
+
+        Args:
+            digests: Array key -> digest, in the order of the table.
+            content_hash: See `Manifest`.
+            inference_hash: See `Manifest`.
+            metadata: Those of the manifest, where they are not those of the description.
+        """
         manifest = object.__new__(Manifest)
         # A large tree is made of hundreds of these, and __init__ would set each attribute by a call.
         manifest.__dict__.update(
             self._shared,
             spec=Spec(self.spec.class_path, _fresh(self.spec.config), _fresh(self.spec.options)),
-            metadata=_fresh(self.metadata),
+            metadata=_fresh(self.metadata) if metadata is None else metadata,
             origin=self.origin and Origin(self.origin.created, _fresh(self.origin.provenance)),
             roles=self._roles.copy(),
             digests=digests,

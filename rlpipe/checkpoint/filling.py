@@ -15,8 +15,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from rlpipe.backends.extents import check_arrays, open_file, read_all_arrays, read_arrays, read_into
-from rlpipe.backends.huge_pages import want_huge_pages
+from rlpipe.backends.array_reader import check_arrays, open_file, read_all_arrays, read_arrays, read_into
 from rlpipe.backends.ranges import Ranges
 from rlpipe.backends.remote import in_store, is_url
 from rlpipe.checkpoint.array_info import StoredArray
@@ -89,7 +88,7 @@ def filling(target: Restorable, state: State, age: Age, files: OpenFiles) -> Fil
     Args:
         target: The object.
         state: Exactly its entries.
-        age: "live" spares the object's memory all damage; "new" does not care, and expects memory never used before.
+        age: "live" spares the object's memory all damage; "new" does not care.
         files: Opens the files, and keeps open what was looked at.
 
     Raises:
@@ -99,9 +98,6 @@ def filling(target: Restorable, state: State, age: Age, files: OpenFiles) -> Fil
     places = target.get_own_memory() if found else {}
     memory = {id(each): places[key] for key, each in found.items() if key in places and _can_take(places[key], each)}
     direct = {id(each): each for each in found.values() if id(each) in memory}
-    if age == "new":
-        for place in memory.values():
-            want_huge_pages(place)
     if age == "live":
         for group in _by_file(direct.values()):
             with files.open(group[0]) as ranges:

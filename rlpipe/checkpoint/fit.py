@@ -114,7 +114,7 @@ def require_one_value(expected: Snapshot, patch: Snapshot) -> None:
     values = _all_arrays(patch)
     if torn := [group for group in ties(expected) if not _is_one(group, values)]:
         raise TieError(
-            "the snapshot and the object tie different arrays",
+            "what is one tensor in the object would get several values",
             expected=f"one value for {ties_text(torn)}",
             found="different values",
             fix="restore a snapshot of the same build",

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import cached_property
 
 from rlpipe.backends.array_file import Durability
-from rlpipe.backends.extents import damaged_parts
+from rlpipe.backends.array_reader import damaged_parts
 from rlpipe.checkpoint.format import MANIFEST_NAME, MAX_MANIFEST_SIZE
 from rlpipe.checkpoint.table import Table
 from rlpipe.errors import IntegrityError

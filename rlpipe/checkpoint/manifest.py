@@ -205,6 +205,8 @@ class Manifest:
 
 def roles_of(plain: Mapping[str, Plain], table: Table) -> dict[str, Role]:
     """Entry key -> role, of all entries of a component."""
+    if not plain:
+        return dict(table.roles)
     alone = {key: role for key, role in table.roles.items() if entry_of(key, plain) not in plain}
     return alone | {key: entry.role for key, entry in plain.items()}
 

@@ -22,17 +22,19 @@ from rlpipe.checkpoint.table import DIGEST_DIGITS, Table, table_text
 from rlpipe.errors import FormatVersionError, ManifestError
 
 _CURRENT = f'{HEADS[0]}"{FORMAT}"{HEADS[1]}{VERSION},'
-_REMEMBERED = 2**15
-"""Descriptions of at most this length are kept for the next text with it."""
+_REMEMBERED = 2**16
+"""Of texts of at most this length the description is kept for the next text with it."""
 
-_LONGEST = 4 * _REMEMBERED
-"""Longer texts are not looked at for one: a hash takes about as much text as the row of its array."""
+_LONG = 2 * _REMEMBERED
+"""Of longer texts the hashes are counted before they are read."""
 
-_HASHES, _CONTENT = HEADS[FIELDS.index("xxh3")], HEADS[FIELDS.index("content_hash")]
+_METADATA, _ORIGIN = (HEADS[FIELDS.index(name)] for name in ("metadata", "origin"))
+_NO_METADATA = f"{_METADATA}{{}}{_ORIGIN}"
+_HASHES, _CONTENT = (HEADS[FIELDS.index(name)] for name in ("xxh3", "content_hash"))
 _NO_HASHES = '[],\n"content_hash":"",\n"inference_hash":"",\n"manifest_hash":'
 _LAYOUT = re.compile(
-    r'\[(?:\n"((?:[0-9a-f]{32}",\n")*[0-9a-f]{32})"\n)?\],\n"content_hash":"([0-9a-f]{64})",\n"inference_hash":"([0-9a-f]{64})",\n'
-    r'"manifest_hash":"[0-9a-f]{64}"\n\}\n'
+    r'\[(?:\n"((?:[0-9a-f]{32}",\n")*[0-9a-f]{32})"\n)?\],\n'
+    r'"content_hash":"([0-9a-f]{64})",\n"inference_hash":"([0-9a-f]{64})",\n"manifest_hash":"[0-9a-f]{64}"\n\}\n'
 )
 """The hashes as they are written; those of arrays are to be split at what stands between two of them."""
 _BETWEEN = '",\n"'
@@ -63,19 +65,39 @@ def parse_manifest(text: str, file: str, *, migrations: Mapping[int, Migration] 
 
 def _remembered(text: str) -> Manifest | None:
     """The manifest of a text with a right seal; None if it is not laid out as it is written today, or is wrong."""
-    if len(text) > _LONGEST:
+    if len(text) > _REMEMBERED:
         return None
     before, _, after = text.rpartition(_HASHES)
     hashes = _LAYOUT.fullmatch(after)
-    if hashes is None or len(before) > _REMEMBERED:
+    if hashes is None:
         return None
     digests, content, inference = hashes.groups()
+    rest, metadata = _apart(before)
     try:
-        description = _describe_once(before)
+        description = _describe_once(rest)
+        known = None if metadata is None else _metadata(metadata)
         own = _by_key(digests.split(_BETWEEN) if digests else [], description.table, _NAMELESS)
     except ManifestError:
         return None
-    return description.manifest(own, content, inference)
+    return description.manifest(own, content, inference, known)
+
+
+def _apart(before: str) -> tuple[str, str | None]:
+    """A description without metadata, which often differ where nothing else does, and their text, if it has any."""
+    # What stands in it once, as what it must have, is nothing else.
+    if _NO_METADATA in before or (before.count(_METADATA), before.count(_ORIGIN)) != (1, 1):
+        return before, None
+    head, _, rest = before.partition(_METADATA)
+    metadata, _, rest = rest.partition(_ORIGIN)
+    return f"{head}{_NO_METADATA}{rest}", metadata
+
+
+def _metadata(text: str) -> dict[str, Json]:
+    with _NAMELESS.reading():
+        value, end = scan(text, 0)
+    if end != len(text):
+        _NAMELESS.fail("metadata", "JSON")
+    return _NAMELESS.plain(value, "metadata")
 
 
 @lru_cache(maxsize=128)
@@ -94,7 +116,7 @@ def _parse(text: str, broken: str, strict: Strict, migrations: Mapping[int, Migr
             _explain(members, strict, broken)
         with strict.reading():
             return _of_older(members, migrations, strict)
-    if len(text) > _LONGEST:
+    if len(text) > _LONG:
         _require_as_many_hashes(text, strict)
     if found := excess_of(text):
         strict.fail("", "fewer values", found=found)

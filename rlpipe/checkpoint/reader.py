@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
-from rlpipe.backends.extents import read_all_arrays
+from rlpipe.backends.array_reader import read_all_arrays
 from rlpipe.backends.remote import Url, in_store
 from rlpipe.checkpoint.attachments import require_sound
 from rlpipe.checkpoint.component import Component, open_manifest, open_tree

@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from rlpipe.backends.extents import damaged_parts
+from rlpipe.backends.array_reader import damaged_parts
 from rlpipe.backends.remote import Url, in_store
 from rlpipe.checkpoint.attachments import damaged_attachments, unlisted_attachments
 from rlpipe.checkpoint.authenticity import require_sha256, sha256_of

@@ -19,7 +19,7 @@ from rlpipe.modules.inference_only_api import InferenceOnlyAPI
 from rlpipe.modules.inference_part import InferenceCheckpointable
 from rlpipe.modules.rl_module import attribute_list, plain_json
 from rlpipe.modules.torch import module_state
-from rlpipe.modules.torch.building import built_on
+from rlpipe.modules.torch.building import built_on, drawing_nothing
 from rlpipe.modules.torch.slimming import remove_attributes
 from rlpipe.modules.torch.tensors import require_initialised
 from rlpipe.modules.torch.trial import is_trial
@@ -258,7 +258,10 @@ class MultiRLModule(nn.Module, InferenceCheckpointable):
     def build_from(cls, spec: Spec, children: Mapping[str, Any], *, device: str, trust: tuple[str, ...]) -> Self:
         """See `Restorable`."""
         is_slim = bool(spec.options.get("inference_only", False))
-        return built_on(device, lambda: cls(children, model_config=spec.config, inference_only=is_slim, trust=trust))
+        with drawing_nothing(device):
+            return built_on(
+                device, lambda: cls(children, model_config=spec.config, inference_only=is_slim, trust=trust)
+            )
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from rlpipe.checkpoint.steady import steadily
 from rlpipe.errors import SpecError, listed
 from rlpipe.modules.inference_part import InferenceCheckpointable
 from rlpipe.modules.module_checkpoint import STAGE_NAMES
+from rlpipe.modules.torch.building import drawing_nothing
 from rlpipe.modules.torch.probing import place_of
 from rlpipe.modules.torch.rl_module import RLModule
 from rlpipe.modules.torch.slimming import clean
@@ -290,7 +291,8 @@ class Policy(InferenceCheckpointable):
         """See `Restorable`."""
         del children
         policy = PolicySpec.from_spec(spec)
-        return cls(policy, policy.module.build(device=device, trust=trust))
+        with drawing_nothing(device):
+            return cls(policy, policy.module.build(device=device, trust=trust))
 
     @classmethod
     def from_checkpoint(  # type: ignore[override]

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from rlpipe.algorithms.algorithm import Algorithm
 from rlpipe.algorithms.random_states import (
     SOURCES,
     check_random_states,
@@ -14,7 +16,11 @@ from rlpipe.algorithms.random_states import (
     set_random_states,
 )
 from rlpipe.errors import StateMismatchError
+from rlpipe.modules.multi_rl_module import MultiRLModule
+from rlpipe.modules.torch.rl_module import RLModule
+from rlpipe.policies.policy import Policy
 from rlpipe.snapshot.state import canonical, equal
+from tests.algorithms.training import policy
 
 
 def draw() -> list[float]:
@@ -55,3 +61,16 @@ def test_states_of_devices_that_are_not_here_are_left_with_a_warning(caplog: pyt
         pytest.skip("this machine has devices whose states would be set")
     set_random_states(state)
     assert "this machine has 0" in caplog.text
+
+
+def test_what_is_loaded_beside_a_training_draws_nothing(tmp_path: Path) -> None:
+    made = Algorithm({"p0": policy()})
+    path = Path(made.save_to_path(tmp_path / "a"))
+    before = random_states()
+    Algorithm.from_checkpoint(path)
+    Policy.from_checkpoint(path, ["p0"])
+    MultiRLModule.from_checkpoint(path / "policies")
+    RLModule.from_checkpoint(path / "policies/p0", inference_only=True)
+    made.restore_from_path(path)
+    made.get_state()
+    assert equal(random_states(), before)

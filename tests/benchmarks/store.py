@@ -144,7 +144,11 @@ def synced(writer: Callable[[Any, Any], object], value: object, path: Path, dura
 
 
 def save_many_case(snapshot: Snapshot, root: Path) -> Case:
-    """Saving 200 policies, against safetensors writing one file in each of the same 200 directories."""
+    """Saving 200 policies, against safetensors writing one file in each of the same 200 directories.
+
+    Nothing is removed until the end. ext4 without a journal looks at every inode that was freed in the last minutes
+    each time it makes a new one, so that removing thousands in each round makes each new file up to ten times as dear.
+    """
     fresh = Fresh(root)
     parts = snapshot.children["policies"].children
     tensors = {
@@ -164,7 +168,7 @@ def save_many_case(snapshot: Snapshot, root: Path) -> Case:
         "pickle": lambda: write_checkpoint(snapshot, fresh.path(), backend="pickle", durability="none"),
         "ST": peer,
     }
-    return Case("b_save_200_dirs", works, {each: {"ST": 1.0} for each in BACKENDS}, fresh.clear)
+    return Case("b_save_200_dirs", works, {each: {"ST": 1.0} for each in BACKENDS})
 
 
 def save_again_case(root: Path) -> Case:

@@ -296,14 +296,14 @@ def with_other_characters(draw: st.DrawFn, text: str) -> str:
     for _ in range(draw(st.integers(1, 3))):
         start = draw(st.integers(0, len(body)))
         end = draw(st.integers(start, min(len(body), start + 40)))
-        put_in = draw(
-            st.sampled_from(["", " ", "\n", "0", "A", '"', ",", '",\n"', "[]", "{}", body[start:end] * 2, HEX])
-        )
+        put_in = draw(st.sampled_from([*BITS, body[start:end] * 2]))
         body = body[:start] + put_in + body[end:]
     return seal(body)[0]
 
 
 HEX = '"0123456789abcdef0123456789abcdef",\n'
+METADATA, ORIGIN = ',\n"metadata":', ',\n"origin":'
+BITS = ["", " ", "\n", "0", "A", '"', ",", '",\n"', "[]", "{}", HEX, METADATA, ORIGIN, f"{METADATA}{{}}{ORIGIN}null"]
 
 
 @given(data=st.data())
@@ -337,8 +337,29 @@ def read_anew(text: str) -> Any:
 @given(data=st.data())
 def test_what_is_remembered_changes_nothing(texts: dict[str, str], data: st.DataObject) -> None:
     change = data.draw(st.sampled_from([with_another_value, with_other_characters]))
-    text = data.draw(change(texts[data.draw(st.sampled_from(["policy", "container"]))]))
+    text = texts[data.draw(st.sampled_from(["policy", "container"]))]
+    metadata = data.draw(st.sampled_from([{}, {"steps": 1, "notes": [{"origin": None}]}]))
+    text = data.draw(change(changed(text, "metadata", value=metadata)))
     assert read(text) == read(text) == read_anew(text)
+
+
+@pytest.mark.parametrize("inside", ["", "null", "[]", "{", '{"a":1,"a":2}', '{"a":NaN}', '{"a":1} ', '{"a":1},"b":2'])
+def test_metadata_are_read_as_strictly_where_the_rest_is_known(texts: dict[str, str], inside: str) -> None:
+    text = texts["policy"].partition(',\n"manifest_hash"')[0]
+    parse_manifest(seal(text)[0], FILE)
+    wrong = seal(text.replace(f"{METADATA}{{}}", METADATA + inside))[0]
+    assert read(wrong) == read_anew(wrong)
+    assert read(wrong)[0] is ManifestError
+
+
+@pytest.mark.parametrize("field", ["spec", "entries", "metadata"])
+def test_fields_inside_of_others_are_not_taken_for_metadata(texts: dict[str, str], field: str) -> None:
+    text = texts["policy"].partition(',\n"manifest_hash"')[0]
+    inside = f'{{"class":"a.B"{METADATA}{{"x":1}}{ORIGIN}null,"config":{{}},"options":{{}}}}'
+    start = text.index(f'"{field}":') + len(field) + 3
+    for end in (start, text.index(",\n", start)):
+        text = text[:start] + inside + text[end:]
+        assert read(seal(text)[0]) == read_anew(seal(text)[0])
 
 
 @pytest.mark.parametrize("change", BAD)

@@ -9,7 +9,7 @@ import pytest
 
 from rlpipe.checkpoint.following import follow
 from rlpipe.errors import TieError
-from rlpipe.snapshot.state import State, equal
+from rlpipe.snapshot.state import State, copied, equal
 from tests.checkpoint.components import Net, Open, Team
 
 
@@ -76,14 +76,14 @@ def test_where_a_copy_cannot_follow_all_stay_as_they_were() -> None:
 
 
 class Stand(Net):
-    """Stands for another net."""
+    """Stands for another net, with copies of its arrays."""
 
     def __init__(self, net: Net) -> None:
         super().__init__()
         self.net = net
 
     def get_own_state(self) -> State:
-        return self.net.get_own_state()
+        return copied(self.net.get_own_state())
 
     def set_own_state(self, state: State) -> None:
         self.net.set_own_state(state)

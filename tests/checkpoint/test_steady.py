@@ -46,7 +46,7 @@ def note(event, arguments):
     if event.startswith(("fcntl.", "os.mkdir", "os.rename", "os.remove")):
         opened.append(event)
 from rlpipe.checkpoint import choose, inspect, reader, verify
-from rlpipe.backends import extents
+from rlpipe.backends import array_reader
 path = Path(sys.argv[1])
 if os.geteuid() == 0:
     os.setuid(65534)

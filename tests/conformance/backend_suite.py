@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from rlpipe.backends import Backend, Layout, Slot, ids, resolve
 from rlpipe.backends.array_file import write_arrays
-from rlpipe.backends.extents import ArrayFile, Extent, read_all_arrays, read_arrays
+from rlpipe.backends.array_reader import read_all_arrays, read_arrays
+from rlpipe.backends.extents import ArrayFile, Extent
 from rlpipe.snapshot.dtypes import DTYPES
 from rlpipe.snapshot.identity import identify, stored
 from rlpipe.snapshot.state import join

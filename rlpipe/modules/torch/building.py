@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 import torch
@@ -34,6 +35,20 @@ def device_of(name: str) -> torch.device:
             fix="choose a device of this machine",
         ) from None
     return device
+
+
+@contextmanager
+def drawing_nothing(device: str) -> Iterator[None]:
+    """Inside, torch's generators draw numbers that are overwritten; outside, they are where they were.
+
+    So a checkpoint that is loaded beside a training changes nothing for it.
+
+    Raises:
+        DeviceError: No such device on this machine.
+    """
+    place = device_of(device)
+    with torch.random.fork_rng(devices=[place] if place.type == "cuda" else []):
+        yield
 
 
 def built_on(device: str, make: Callable[[], M]) -> M:

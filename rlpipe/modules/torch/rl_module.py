@@ -24,6 +24,7 @@ from rlpipe.modules.inference_part import InferenceCheckpointable
 from rlpipe.modules.module_checkpoint import read_module
 from rlpipe.modules.rl_module import RLModuleSpec, attribute_list, classes_in, plain_json, require_options, space_of
 from rlpipe.modules.torch.batch import DECISIONS, Batch, Outputs
+from rlpipe.modules.torch.building import drawing_nothing
 from rlpipe.modules.torch.module_state import (
     Aliases,
     aliases_of,
@@ -300,7 +301,8 @@ class RLModule(nn.Module, InferenceCheckpointable):
         del children
         config = {"class": spec.class_path, **spec.config}
         built = RLModuleSpec.from_json(config, spec.options, where=spec.class_path)
-        return cast("Self", replace(built, module_class=cls).build(device=device, trust=trust))
+        with drawing_nothing(device):
+            return cast("Self", replace(built, module_class=cls).build(device=device, trust=trust))
 
 
 def removable_attributes(module: RLModule) -> tuple[str, ...]:

@@ -17,7 +17,8 @@ import numpy as np
 from rlpipe.importers.libraries.rllib.filters import filter_places
 from rlpipe.importers.libraries.rllib.images import Images, channels_last, convolutions
 from rlpipe.importers.libraries.rllib.settings import LINEAR, Shape, place_of
-from rlpipe.importers.libraries.rllib.weights import Entries, Stack, Tensors
+from rlpipe.importers.libraries.rllib.weights import Stack, Tensors
+from rlpipe.importers.untaken import Entries
 from rlpipe.snapshot.state import Array
 
 _NONE = Stack(())

@@ -14,7 +14,8 @@ import numpy as np
 
 from rlpipe.importers.libraries.rllib.filters import Filter, Margins
 from rlpipe.importers.libraries.rllib.settings import Shape
-from rlpipe.importers.libraries.rllib.weights import Entries, Layer, Stack, Tensors
+from rlpipe.importers.libraries.rllib.weights import Layer, Stack, Tensors
+from rlpipe.importers.untaken import Entries
 from rlpipe.snapshot.state import Array
 
 

@@ -14,7 +14,8 @@ import numpy as np
 
 from rlpipe.importers.libraries.rllib.bodies import Body, Dense, dense_body, read_body
 from rlpipe.importers.libraries.rllib.settings import Leaf, Shape, place_of
-from rlpipe.importers.libraries.rllib.weights import CLIP_BUFFER, Entries, Layer, Stack, Tensors, as_linear
+from rlpipe.importers.libraries.rllib.weights import CLIP_BUFFER, Layer, Stack, Tensors, as_linear
+from rlpipe.importers.untaken import Entries
 from rlpipe.policies.default_stages import OutputKind
 
 BOUND = "a bound on the spread of actions in training; it does not change what the policy does"

@@ -203,7 +203,7 @@ def _last(tensors: Tensors, prefix: str, body: Body) -> Layer:
     if not places:
         raise tensors.misfit(prefix, "a layer", "nothing")
     name = f"{prefix}.{places[0]}"
-    if tensors.dimensions_of(f"{name}.weight") != 4:
+    if tensors.dimensions(f"{name}.weight") != 4:
         return tensors.linear(name, inputs=body.width)
     weight, bias = tensors.convolution(name, channels=body.width)
     if weight.shape[2] != 1:

@@ -15,7 +15,8 @@ import numpy as np
 from rlpipe.importers.libraries.rllib.bodies import Body, Dense, read_body
 from rlpipe.importers.libraries.rllib.networks import BOUND, Network, head, policy_head, require_outputs
 from rlpipe.importers.libraries.rllib.settings import Shape, place_of
-from rlpipe.importers.libraries.rllib.weights import CLIP_BUFFER, Entries, Layer, Stack, Tensors, as_linear
+from rlpipe.importers.libraries.rllib.weights import CLIP_BUFFER, Layer, Stack, Tensors, as_linear
+from rlpipe.importers.untaken import Entries
 
 _NO_CRITIC = "only training needs it, and rlpipe's module of this kind has another form of it"
 _NO_TARGET = "only training needs it, and the targets that belong to it are not here"

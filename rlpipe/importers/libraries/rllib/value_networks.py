@@ -14,7 +14,8 @@ from rlpipe.importers.libraries.rllib.bodies import Body, Dense, dense_body, rea
 from rlpipe.importers.libraries.rllib.images import Images
 from rlpipe.importers.libraries.rllib.networks import BOUND, Network, head, require_outputs
 from rlpipe.importers.libraries.rllib.settings import Shape
-from rlpipe.importers.libraries.rllib.weights import CLIP_BUFFER, Entries, Layer, Stack, Tensors, as_linear
+from rlpipe.importers.libraries.rllib.weights import CLIP_BUFFER, Layer, Stack, Tensors, as_linear
+from rlpipe.importers.untaken import Entries
 from rlpipe.snapshot.state import Array
 
 _NOISE = "noise of layers, which RLlib leaves out where it does not explore"

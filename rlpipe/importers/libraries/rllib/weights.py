@@ -9,10 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from rlpipe.errors import ForeignFormatError, listed
+from rlpipe.importers.untaken import Entries, Untaken
 from rlpipe.snapshot.state import Array
-
-Entries: TypeAlias = dict[str, Array]
-"""Keys of a state -> arrays."""
 
 Layer: TypeAlias = tuple[Array, Array]
 """Weight (outputs, inputs) and bias (outputs,)."""
@@ -46,21 +44,25 @@ def as_linear(layer: Layer, key: str) -> Entries:
     return {f"{key}/weight": weight, f"{key}/bias": bias}
 
 
-class Tensors:
+class Tensors(Untaken):
     """The tensors of a module that no one has taken yet.
 
     Args:
         named: Dotted name -> array.
         subject: How errors name the module.
 
+    Attributes:
+        skipped: Names of those that were left out -> why.
+
     Raises:
         ForeignFormatError: There is something else than arrays of floats.
     """
 
+    thing = "module"
+    networks = "the networks of RLlib's default module"
+    fix = _FIX
+
     def __init__(self, named: Mapping[Any, Any], *, subject: str) -> None:
-        self.subject = subject
-        self.taken: list[str] = []
-        self.skipped: dict[str, str] = {}
         strange = [str(name) for name, value in named.items() if not _is_tensor(name, value)]
         if strange or not named:
             raise ForeignFormatError(
@@ -69,19 +71,12 @@ class Tensors:
                 found=listed(strange) or "nothing",
                 fix="a module that keeps none, or one of another framework, cannot be imported",
             )
-        self._left = {str(name): np.asarray(value, np.float32) for name, value in named.items()}
-
-    def has(self, prefix: str) -> bool:
-        """Whether a tensor of this name, or below it, is left."""
-        return any(name == prefix or name.startswith(f"{prefix}.") for name in self._left)
+        super().__init__({name: np.asarray(value, np.float32) for name, value in named.items()}, subject=subject)
+        self.skipped: dict[str, str] = {}
 
     def size_of(self, name: str) -> int:
         """Length of the last axis of a tensor that is left; 0 for one without axes, or that is not there."""
         return (0, *self._left[name].shape)[-1] if name in self._left else 0
-
-    def dimensions_of(self, name: str) -> int:
-        """Axes of a tensor that is left; 0 for one that is not there."""
-        return self._left[name].ndim if name in self._left else 0
 
     def has_ending(self, ending: str) -> bool:
         """Whether the name of a tensor that is left ends so."""
@@ -115,10 +110,8 @@ class Tensors:
             ForeignFormatError: It is not there, or has another shape.
         """
         if name not in self._left or self._left[name].shape != shape:
-            found = str(self._left[name].shape) if name in self._left else f"only {listed(self._left)}"
-            raise self.misfit(name, f"shape {shape}", found)
-        self.taken.append(name)
-        return self._left.pop(name)
+            raise self.misfit(name, f"shape {shape}", self.found(name))
+        return self.take(name)
 
     def stack(self, prefix: str, *, inputs: int, place: Callable[[int], str]) -> Stack:
         """Take all linear layers below a prefix.
@@ -192,20 +185,6 @@ class Tensors:
             found=what,
             fix="build an RLModule with the same network and load the weights into it",
         )
-
-    def require_empty(self) -> None:
-        """Check that nothing is left over.
-
-        Raises:
-            ForeignFormatError: The module has more than the networks of its kind.
-        """
-        if self._left:
-            raise ForeignFormatError(
-                f"{self.subject} has weights that its kind of module does not have",
-                expected="the networks of RLlib's default module and nothing else",
-                found=listed(self._left),
-                fix=_FIX,
-            )
 
 
 def _is_tensor(name: object, value: object) -> bool:

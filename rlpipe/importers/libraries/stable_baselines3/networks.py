@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from rlpipe.errors import ForeignFormatError
-from rlpipe.importers.libraries.stable_baselines3.weights import Entries, Weights, Widths, require_floats
+from rlpipe.importers.libraries.stable_baselines3.weights import Weights, Widths, require_floats
+from rlpipe.importers.untaken import Entries
 from rlpipe.policies.default_stages import OutputKind
 from rlpipe.snapshot.state import Array
 

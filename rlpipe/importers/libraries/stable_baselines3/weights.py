@@ -2,40 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TypeAlias
 
 from rlpipe.errors import ForeignFormatError, listed
 from rlpipe.importers.libraries.stable_baselines3.container import is_floating
+from rlpipe.importers.untaken import Entries, Untaken
 from rlpipe.snapshot.state import Array
-
-Entries: TypeAlias = dict[str, Array]
-"""Keys of a state -> arrays."""
 
 Widths: TypeAlias = tuple[int, ...]
 """Sizes of the hidden layers."""
 
 
-class Weights:
-    """The tensors of a policy that no one has taken yet.
+class Weights(Untaken):
+    """The tensors of a policy that no one has taken yet."""
 
-    Args:
-        tensors: Dotted name -> tensor.
-        subject: How errors name the file.
-    """
-
-    def __init__(self, tensors: Mapping[str, Array], *, subject: str) -> None:
-        self.subject = subject
-        self._left = dict(tensors)
-        self.taken: list[str] = []
-
-    def has(self, prefix: str) -> bool:
-        """Whether a tensor of this name, or below it, is left."""
-        return any(name == prefix or name.startswith(f"{prefix}.") for name in self._left)
-
-    def dimensions(self, name: str) -> int:
-        """How many dimensions a tensor has; 0 if it is not there."""
-        return self._left[name].ndim if name in self._left else 0
+    thing = "policy"
+    networks = "the networks of MlpPolicy"
+    fix = "policies with custom networks cannot be imported; build an RLModule and load the weights into it"
 
     def tensor(self, name: str, *, dimensions: int) -> Array:
         """Take one tensor.
@@ -44,15 +27,13 @@ class Weights:
             ForeignFormatError: It is not there, has another number of dimensions, or holds no floats.
         """
         if name not in self._left or self._left[name].ndim != dimensions:
-            found = f"shape {self._left[name].shape}" if name in self._left else f"only {listed(self._left)}"
             raise ForeignFormatError(
                 f"the weights of {self.subject} do not have {name} as expected",
                 expected=f"a tensor with {dimensions} dimensions",
-                found=found,
+                found=self.found(name),
                 fix="the policy is not a plain MlpPolicy, or the file was changed",
             )
-        self.taken.append(name)
-        return require_floats(self._left.pop(name), f"{name} of {self.subject}")
+        return require_floats(self.take(name), f"{name} of {self.subject}")
 
     def linear(self, prefix: str, key: str, *, inputs: int, outputs: int | None = None) -> Entries:
         """Take a linear layer and put it under another key.
@@ -114,20 +95,6 @@ class Weights:
             entries |= self.linear(f"{prefix}.{number}", f"{key}/{number}", inputs=widths[-1] if widths else inputs)
             widths.append(len(entries[f"{key}/{number}/bias"]))
         return tuple(widths), entries
-
-    def require_empty(self) -> None:
-        """Check that nothing is left over.
-
-        Raises:
-            ForeignFormatError: The policy has more than the networks of its kind.
-        """
-        if self._left:
-            raise ForeignFormatError(
-                f"{self.subject} has weights that its kind of policy does not have",
-                expected="the networks of MlpPolicy and nothing else",
-                found=listed(self._left),
-                fix="policies with custom networks cannot be imported; build an RLModule and load the weights into it",
-            )
 
 
 def require_floats(array: Array, subject: str) -> Array:

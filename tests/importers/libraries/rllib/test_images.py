@@ -52,9 +52,9 @@ def test_features_of_images_have_their_channels_last_for_heads() -> None:
         made = built(found, IMAGE, Discrete(3)).forward_train({"obs": OBS})
     x = features(tensors).numpy()
     logits = x @ tensors["pi.net.mlp.0.weight"].T + tensors["pi.net.mlp.0.bias"]
-    np.testing.assert_allclose(made["logits"], logits, atol=1e-4)
+    np.testing.assert_allclose(made["logits"], logits, rtol=1e-4, atol=1e-4)
     value = x @ tensors["vf.net.mlp.0.weight"].T + tensors["vf.net.mlp.0.bias"]
-    np.testing.assert_allclose(made["value"], value[:, 0], atol=1e-4)
+    np.testing.assert_allclose(made["value"], value[:, 0], rtol=1e-4, atol=1e-4)
 
 
 def test_a_memory_behind_an_image_is_fed_in_the_same_order() -> None:

@@ -71,7 +71,6 @@ def test_actions_are_those_of_rllib(name: str, tmp_path: Path) -> None:
 def test_policies_with_memory_act_as_rllib_does_step_by_step(name: str, tmp_path: Path) -> None:
     algorithm = CASES[name].algorithm()
     policy: Any = build(read(saved(algorithm, tmp_path / name), Options()).snapshot.children["default_policy"])
-    policy.module.double()
     observed = sequences(40, 25, observation_space(algorithm))
     expected = acted_in_steps(algorithm, observed)
     state = None

@@ -74,8 +74,10 @@ def test_critics_fuse_what_they_see_and_what_is_done(fusion: tuple[int, ...], pr
     assert not found.inference_only
     made = trained(found, PAIR, actions=ACTIONS)
     for index, name in enumerate(names):
-        np.testing.assert_allclose(made["critic_q"][:, index], value(given, name, *fusion), atol=1e-5)
-        np.testing.assert_allclose(made["target_q"][:, index], value(given, prefix + name, *fusion), atol=1e-5)
+        np.testing.assert_allclose(made["critic_q"][:, index], value(given, name, *fusion), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(
+            made["target_q"][:, index], value(given, prefix + name, *fusion), rtol=1e-4, atol=1e-5
+        )
 
 
 def test_up_to_ray_2_40_critics_saw_one_row() -> None:
@@ -86,7 +88,7 @@ def test_up_to_ray_2_40_critics_saw_one_row() -> None:
     assert found.model_config["n_critics"] == 1
     row = np.concatenate([OBS, ACTIONS], axis=1)
     expected = through(given, "qf.net.mlp", through(given, "qf_encoder.net.mlp", row), relu, last=False)
-    np.testing.assert_allclose(trained(found, PAIR, actions=ACTIONS)["critic_q"], expected, atol=1e-5)
+    np.testing.assert_allclose(trained(found, PAIR, actions=ACTIONS)["critic_q"], expected, rtol=1e-4, atol=1e-5)
 
 
 def test_over_choices_critics_value_every_one() -> None:
@@ -98,10 +100,11 @@ def test_over_choices_critics_value_every_one() -> None:
     tensors.require_empty()
     latent = through(given, "qf_twin_encoder.net.mlp", OBS)
     expected = through(given, "qf_twin.net.mlp", latent, relu, last=False)
-    np.testing.assert_allclose(made["critic_q"][:, 1], expected, atol=1e-5)
+    np.testing.assert_allclose(made["critic_q"][:, 1], expected, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(
         made["logits"],
         through(given, "pi.net.mlp", through(given, "pi_encoder.net.mlp", OBS), relu, last=False),
+        rtol=1e-4,
         atol=1e-5,
     )
 

@@ -80,7 +80,7 @@ def test_what_is_no_state_of_a_module_is_refused(named: Any) -> None:
 
 def test_sizes_of_what_is_not_there_are_nothing() -> None:
     taken = tensors(scalar=np.array(1, np.float32))
-    assert taken.size_of("scalar") == taken.size_of("absent") == taken.dimensions_of("absent") == 0
+    assert taken.size_of("scalar") == taken.size_of("absent") == taken.dimensions("absent") == 0
 
 
 def test_a_linear_layer_has_two_entries() -> None:

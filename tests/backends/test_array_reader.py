@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 
 from rlpipe.backends.array_file import SMALL
-from rlpipe.backends.extents import (
-    ArrayFile,
-    Extent,
+from rlpipe.backends.array_reader import (
     check_arrays,
     damaged_parts,
     open_file,
@@ -20,6 +18,7 @@ from rlpipe.backends.extents import (
     read_arrays,
     read_into,
 )
+from rlpipe.backends.extents import ArrayFile, Extent
 from rlpipe.errors import IntegrityError
 from rlpipe.snapshot.identity import identify
 
