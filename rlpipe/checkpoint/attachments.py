@@ -19,7 +19,7 @@ from rlpipe.backends.array_file import PIECE, Durability, write_all
 from rlpipe.backends.ranges import damage, open_ranges
 from rlpipe.backends.remote import is_url
 from rlpipe.checkpoint.directory import sync_directory
-from rlpipe.checkpoint.format import ATTACHMENTS
+from rlpipe.checkpoint.format import ATTACHMENTS, MAX_LISTED
 from rlpipe.checkpoint.place import Place, place_of, size_of
 from rlpipe.checkpoint.strict_json import MAX_INTEGER, Json, Strict
 from rlpipe.errors import IdError, IntegrityError, UnsupportedStateError
@@ -62,6 +62,8 @@ def files_in(folder: str | os.PathLike[str]) -> dict[str, Path]:
             raise _not_attached(path, stat.filemode(mode))
     if not found:
         raise _not_attached(root, "a folder without files" if root.is_dir() else "no folder")
+    if len(found) > MAX_LISTED:
+        raise _not_attached(root, f"{len(found)} files, of which {MAX_LISTED} can be listed")
     validate_file_paths(found)
     return dict(sorted(found.items()))
 
@@ -135,6 +137,8 @@ def parse_attachments(value: Json, strict: Strict) -> dict[str, Attachment]:
         ManifestError: It breaks the format.
     """
     members = strict.mapping(value, "attachments")
+    if len(members) > MAX_LISTED:
+        strict.fail("attachments", f"at most {MAX_LISTED} files", found=f"{len(members)}")
     if not members:
         return {}
     try:

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from rlpipe.checkpoint.attachments import Attachment, parse_attachments
-from rlpipe.checkpoint.format import VERSION
+from rlpipe.checkpoint.format import MAX_LISTED, VERSION
 from rlpipe.checkpoint.manifest import Manifest, Origin, Plain, TieMember, frames_of, roles_of
 from rlpipe.checkpoint.strict_json import Json, Strict, are_digests
 from rlpipe.checkpoint.table import Table, require_key, table_of
@@ -159,6 +159,8 @@ def _require_typed(key: str, json: Json, rest: dict[str, object], strict: Strict
 
 def _children(value: Json, strict: Strict) -> dict[str, str]:
     members = strict.mapping(value, "children")
+    if len(members) > MAX_LISTED:
+        strict.fail("children", f"at most {MAX_LISTED} components", found=f"{len(members)}")
     try:
         validate_ids(members, kind="component")
     except IdError as error:

@@ -49,5 +49,8 @@ MANIFEST_NAME = "manifest.json"
 ATTACHMENTS = "model"
 """The directory of a component's attachments; no component can have this name."""
 
-MAX_MANIFEST_SIZE = 64 * 2**20
+MAX_MANIFEST_SIZE = 32 * 2**20
 """Bytes; larger manifests are neither written nor read."""
+
+MAX_LISTED = 2**14
+"""Components, or attachments, in one component; more of them are neither written nor read."""

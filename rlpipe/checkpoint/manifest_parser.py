@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import NoReturn
 
 from rlpipe.checkpoint.description import SHA256_DIGITS, Description, describe
-from rlpipe.checkpoint.format import FORMAT, VERSION
+from rlpipe.checkpoint.format import FORMAT, MAX_LISTED, VERSION
 from rlpipe.checkpoint.manifest import FIELDS, HEADS, Manifest, broken_seal, excess_of, table_place
 from rlpipe.checkpoint.migrations import MIGRATIONS, Migration, migrated
 from rlpipe.checkpoint.strict_json import Json, Strict, are_digests, scan
@@ -117,16 +117,20 @@ def _parse(text: str, broken: str, strict: Strict, migrations: Mapping[int, Migr
         with strict.reading():
             return _of_older(members, migrations, strict)
     if len(text) > _LONG:
-        _require_as_many_hashes(text, strict)
+        _require_counts(text, strict)
     if found := excess_of(text):
         strict.fail("", "fewer values", found=found)
     with strict.reading():
         return _manifest(_values(text, strict), strict)
 
 
-def _require_as_many_hashes(text: str, strict: Strict) -> None:
-    """Count arrays and hashes, a line each, before a long text of one of them is read into memory."""
+def _require_counts(text: str, strict: Strict) -> None:
+    """Count names, arrays and hashes, the last two a line each, before a long text of them is read into memory."""
     start, end = table_place(text)
+    for name in ("children", "attachments"):
+        here, after = (text.find(HEADS[FIELDS.index(name) + step]) for step in (0, 1))
+        if (names := text.count('":', here, after)) > MAX_LISTED + 1:
+            strict.fail(name, f"at most {MAX_LISTED} names", found=f"{names - 1}")
     arrays, hashes = text.count("\n", start, end), text.count("\n", end + len(_HASHES), text.rfind(_CONTENT))
     if arrays != hashes:
         strict.fail("xxh3", "a hash for each array, a line each", found=f"{arrays} lines of arrays, {hashes} of hashes")

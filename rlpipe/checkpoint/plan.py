@@ -12,6 +12,7 @@ from rlpipe.backends.backend import Backend
 from rlpipe.backends.layout import Layout
 from rlpipe.checkpoint.array_info import ArrayInfo
 from rlpipe.checkpoint.fit import not_read
+from rlpipe.checkpoint.format import MAX_LISTED
 from rlpipe.checkpoint.manifest import Plain, TieMember
 from rlpipe.checkpoint.strict_json import Strict, plain_text
 from rlpipe.checkpoint.table import NO_ARRAYS, LiveRow, Table, table_for, table_of
@@ -83,6 +84,13 @@ def _is_plain(array: object) -> bool:
 def _require_names(part: Snapshot, where: str) -> None:
     if not part.children:
         return
+    if len(part.children) > MAX_LISTED:
+        raise UnsupportedStateError(
+            f"{where} has too many components for one checkpoint",
+            expected=f"at most {MAX_LISTED} side by side",
+            found=f"{len(part.children)}",
+            fix="part them into containers, or into several checkpoints",
+        )
     validate_ids(part.children, kind="component")
     doubled = part.children.keys() & part.state.keys()
     if doubled:

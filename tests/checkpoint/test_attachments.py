@@ -12,6 +12,7 @@ import xxhash
 
 from rlpipe.checkpoint.attachments import files_in
 from rlpipe.checkpoint.authenticity import sha256_of
+from rlpipe.checkpoint.format import MAX_LISTED
 from rlpipe.checkpoint.inspect import inspect_checkpoint
 from rlpipe.checkpoint.reader import find_attachment, find_component, read_checkpoint
 from rlpipe.checkpoint.series import Series
@@ -171,6 +172,12 @@ def test_what_cannot_be_attached_is_refused_before_anything_is_written(exports: 
     with pytest.raises(UnsupportedStateError, match="what links lead to"):
         save(P1, exports)
     (exports / "a").unlink()
+    many = tmp_path / "many"
+    many.mkdir()
+    for number in range(MAX_LISTED + 1):
+        (many / str(number)).touch()
+    with pytest.raises(UnsupportedStateError, match="can be listed"):
+        save(P1, many)
     assert not (tmp_path / "new").exists()
     save(P1, exports)
 

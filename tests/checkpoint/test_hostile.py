@@ -110,6 +110,12 @@ HOSTILE: Mapping[str, Callable[[Path], Any]] = {
     "very many arrays in one place": edited(
         lambda fields: fields["file"].update(arrays=[[f"a{n:06}", "int8", [1], "inference", 64] for n in range(60_000)])
     ),
+    "very many components": edited(
+        lambda fields: fields["children"].update({f"p{n:06}": "0" * 64 for n in range(350_000)})
+    ),
+    "very many attachments": edited(
+        lambda fields: fields["attachments"].update({f"model/{n:06}": [1, "0" * 32] for n in range(350_000)})
+    ),
     "a component elsewhere": edited(lambda fields: fields["children"].update({"..": "0" * 64})),
     "a component by a path": edited(lambda fields: fields["children"].update({"a/../../b": "0" * 64})),
     "a component by its whole path": edited(lambda fields: fields["children"].update({"/tmp": "0" * 64})),

@@ -13,6 +13,7 @@ import pytest
 import xxhash
 
 from rlpipe.checkpoint import writer
+from rlpipe.checkpoint.format import MAX_LISTED
 from rlpipe.checkpoint.inspect import inspect_checkpoint
 from rlpipe.checkpoint.reader import read_checkpoint
 from rlpipe.checkpoint.verify import verify_checkpoint
@@ -269,6 +270,10 @@ class TestWhatCouldNotBeReadBackIsRefused:
     def test_too_much_that_is_no_array(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(writer, "MAX_MANIFEST_SIZE", 1000)
         self.refused(of({"a": b"x" * 1000}), tmp_path, UnsupportedStateError, "uint8 arrays")
+
+    def test_too_many_components(self, tmp_path: Path) -> None:
+        children = {f"p{number}": of({}) for number in range(MAX_LISTED + 1)}
+        self.refused(of({}, children=children), tmp_path, UnsupportedStateError, "too many components")
 
     def test_arrays_that_were_not_read(self, tmp_path: Path) -> None:
         write_checkpoint(policy(1), tmp_path / "ckpt")
