@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +24,9 @@ LOCAL_SCHEMES = ("file", "local")
 
 _AT_A_TIME = 16
 """Requests on their way at once: a store answers slowly, and many at once."""
+
+_CREATING = threading.Lock()
+"""Held while a file is created, since some stores look and write in two steps. What other processes do is theirs."""
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+://")
 """One letter is a drive of Windows."""
@@ -205,7 +209,7 @@ class Url(os.PathLike[str]):
         Raises:
             FileExistsError: There is one, and the store can tell.
         """
-        with told(self.text):
+        with told(self.text), _CREATING:
             files, path = opened(self.text)
             try:
                 files.pipe_file(path, data, mode="create")

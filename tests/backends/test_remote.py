@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -118,3 +119,31 @@ except MissingDependencyError as error:
     assert done.stdout.startswith(package)
     assert fix in done.stdout
     assert issubclass(MissingDependencyError, ImportError)
+
+
+def test_of_threads_that_create_one_file_one_does() -> None:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for turn in range(50):
+            created = list[int]()
+            start = threading.Barrier(4)
+
+            def create(number: int, start: threading.Barrier, created: list[int], place: Url) -> None:
+                start.wait()
+                try:
+                    place.create(b"x")
+                except FileExistsError:
+                    return
+                created.append(number)
+
+            place = Url(f"memory://created/{turn}")
+            threads = [threading.Thread(target=create, args=(number, start, created, place)) for number in range(4)]
+            for each in threads:
+                each.start()
+            for each in threads:
+                each.join()
+            assert len(created) == 1
+    finally:
+        sys.setswitchinterval(before)
+        Url("memory://created").remove_all()
