@@ -21,7 +21,7 @@ from rlpipe.algorithms.learner import Learner
 from rlpipe.algorithms.policy_mapping import Given, PolicyMapping
 from rlpipe.algorithms.runner_spec import RunnerSpec
 from rlpipe.algorithms.training_spec import TrainingSpec
-from rlpipe.checkpoint.classes import class_path_of, resolve_class
+from rlpipe.checkpoint.classes import class_path_of, resolve_class, with_trust
 from rlpipe.checkpoint.place import Location, Place
 from rlpipe.checkpoint.reader import When, read_manifest
 from rlpipe.checkpoint.restore import build
@@ -87,7 +87,7 @@ def algorithm_at(
         tree = steadily(path, lambda directory: read_policies(directory, policy_ids, arrays=when))
         policies = build_policies(tree, device=device, trust=trust)
         return kind(policies, policy_mapping_fn=changes.policy_mapping_fn)
-    trusted = (*trust, class_path_of(kind))
+    trusted = with_trust(trust, class_path_of(kind))
     resolve_class(manifest.spec.class_path, kind, trust=trusted, where=str(path))
     ids = chosen_ids(path, policy_ids, changes.policies_to_train)
     changes.require_there(manifest.children)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rlpipe.algorithms.parameter_groups import parameter_groups, require_known_settings
-from rlpipe.checkpoint.classes import callable_path_of, class_path_of, resolve_callable, resolve_class
+from rlpipe.checkpoint.classes import callable_path_of, class_path_of, resolve_callable, resolve_class, with_trust
 from rlpipe.errors import SpecError
 from rlpipe.modules.fields import refuse_unknown
 from rlpipe.modules.rl_module import plain_json
@@ -103,7 +103,9 @@ class TrainingSpec:
 
         kind: Any = self.optimizer
         if isinstance(kind, str):
-            kind = resolve_class(kind, torch.optim.Optimizer, trust=(*_OF_TORCH, *trust), where="the optimizer")
+            kind = resolve_class(
+                kind, torch.optim.Optimizer, trust=with_trust(trust, *_OF_TORCH), where="the optimizer"
+            )
         groups = {pattern: _arguments(settings) for pattern, settings in self.groups.items()}
         made: torch.optim.Optimizer = _built(kind, parameter_groups(named, groups), self.optimizer_kwargs)
         require_known_settings(made, groups)
@@ -118,7 +120,7 @@ class TrainingSpec:
         kind: Any = self.scheduler
         if isinstance(kind, str):
             base = torch.optim.lr_scheduler.LRScheduler
-            kind = resolve_class(kind, base, trust=(*_OF_TORCH, *trust), where="the scheduler")
+            kind = resolve_class(kind, base, trust=with_trust(trust, *_OF_TORCH), where="the scheduler")
         return _built(kind, optimizer, self.scheduler_kwargs)
 
 

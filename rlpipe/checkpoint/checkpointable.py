@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, cast
 
-from rlpipe.checkpoint.classes import class_path_of, resolve_class
+from rlpipe.checkpoint.classes import class_path_of, resolve_class, with_trust
 from rlpipe.checkpoint.fit import require_fit, require_whole_ties
 from rlpipe.checkpoint.format import FORMAT, VERSION
 from rlpipe.checkpoint.nested_state import nested_state, patch_of
@@ -153,7 +153,7 @@ class Checkpointable(Restorable):
             StateMismatchError: The state does not fit what the spec builds.
             DeviceError: This machine lacks the device.
         """
-        trusted = (*trust, class_path_of(cls))
+        trusted = with_trust(trust, class_path_of(cls))
         resolve_class(read_manifest(path).spec.class_path, cls, trust=trusted, where=str(path))
         when: When = "none" if device == "meta" else "later"
         return cast(

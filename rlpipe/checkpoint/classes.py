@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib import import_module
@@ -55,7 +55,7 @@ def resolve_class(path: str, base: type[Base], *, trust: tuple[str, ...] = (), w
         SpecError: There is no such class, or it is no subclass of `base`.
     """
     path = name_of_today(path)
-    patterns = (_OWN, *trust, *_installed())
+    patterns = (_OWN, *with_trust(trust, *_installed()))
     if not _is_trusted(path, patterns):
         raise UntrustedClassError(path, trusted=patterns, where=where)
     found = _import(path, where)
@@ -81,7 +81,7 @@ def resolve_callable(path: str, *, trust: tuple[str, ...] = (), where: str = "th
         SpecError: There is nothing there that can be called.
     """
     path = name_of_today(path)
-    patterns = (_OWN, *trust, *_installed())
+    patterns = (_OWN, *with_trust(trust, *_installed()))
     if not _is_trusted(path, patterns):
         raise UntrustedClassError(path, trusted=patterns, where=where)
     found: Any = _import(path, where)
@@ -91,6 +91,23 @@ def resolve_callable(path: str, *, trust: tuple[str, ...] = (), where: str = "th
     if fnmatchcase(path, _OWN) and not _is_trusted(home, patterns):
         raise UntrustedClassError(home, trusted=patterns, where=where)
     return cast("Callable[..., Any]", found)
+
+
+def with_trust(trust: Iterable[str], *more: str) -> tuple[str, ...]:
+    """Patterns that a caller vouches for, and more of them.
+
+    Raises:
+        SpecError: A text in place of patterns: read letter by letter, the "*" in it would be every class there is.
+    """
+    patterns = () if isinstance(trust, (str, bytes)) else tuple(trust)
+    if isinstance(trust, (str, bytes)) or not all(isinstance(each, str) for each in patterns):
+        raise SpecError(
+            "trust is no list of patterns",
+            expected='dotted paths or globs, such as ("my_package.*",)',
+            found=repr(trust)[:80],
+            fix=f"write trust=({trust!r},)" if isinstance(trust, str) else "write each as a text",
+        )
+    return (*patterns, *more)
 
 
 def callable_path_of(function: Callable[..., Any]) -> str:

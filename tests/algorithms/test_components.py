@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 
+from rlpipe.algorithms.algorithm import Algorithm
+from rlpipe.algorithms.learner import Learner
 from rlpipe.algorithms.policy_learner import PolicyLearner
 from rlpipe.algorithms.runner import EnvRunner
 from rlpipe.algorithms.training_spec import TrainingSpec
+from rlpipe.errors import SpecError
 from rlpipe.modules.multi_rl_module import MultiRLModule
+from rlpipe.modules.torch.rl_module import RLModule
+from rlpipe.policies.policy import Policy
 from tests.algorithms import training
 from tests.algorithms.training import TRUST, batch, learner, policy, step
 from tests.algorithms.whole import cartpole_policy, go, whole
@@ -77,3 +84,21 @@ class TestAlgorithms(ComponentSuite):
                 "lone", lambda seed: whole("p0", seed=seed, evaluation=False), lambda made: go(made, 1, n=10), runners
             ),
         ]
+
+
+@pytest.mark.parametrize("text", ["losses.*", "*", "zzz.*"])
+def test_a_text_as_trust_is_refused_by_all_that_load(tmp_path: Path, text: Any) -> None:
+    path = Path(whole("p0").save_to_path(tmp_path / "run"))
+    places: list[tuple[Any, Path]] = [
+        (Algorithm, path),
+        (Learner, path / "learner"),
+        (EnvRunner, path / "env_runner"),
+        (MultiRLModule, path / "policies"),
+        (Policy, path / "policies" / "p0"),
+        (RLModule, path / "policies" / "p0"),
+    ]
+    for kind, place in places:
+        with pytest.raises(SpecError, match="trust is no list"):
+            kind.from_checkpoint(place, trust=text)
+    with pytest.raises(SpecError, match="trust is no list"):
+        Algorithm.from_checkpoint(path, ["p0"], {"*": "p0"}, trust=text)

@@ -2,14 +2,16 @@ from __future__ import annotations
 
 import sys
 from collections import OrderedDict
+from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rlpipe.checkpoint import classes
 from rlpipe.checkpoint.checkpointable import Checkpointable
-from rlpipe.checkpoint.classes import class_path_of, resolve_class
+from rlpipe.checkpoint.classes import class_path_of, resolve_callable, resolve_class, with_trust
 from rlpipe.checkpoint.restorable import Restorable
 from rlpipe.errors import SpecError, UntrustedClassError
 from rlpipe.snapshot import moved
@@ -152,3 +154,17 @@ def test_a_module_that_fails_names_its_line(package: str, tmp_path: Path, text: 
         resolve_class("foreign_package.failing.Net", dict, trust=("*",))
     assert found.format(file=file) in caught.value.found
     assert "foreign_package.failing" not in sys.modules
+
+
+@pytest.mark.parametrize("trust", ["foreign_package.*", "*", b"foreign_package.*", (1,), ["foreign_package.*", None]])
+def test_a_text_in_place_of_patterns_trusts_nothing(package: str, tmp_path: Path, trust: Any) -> None:
+    ways: list[Callable[[], object]] = [
+        lambda: resolve_class(f"{package}.nets.Outer", dict, trust=trust),
+        lambda: resolve_callable(f"{package}.nets.function", trust=trust),
+        lambda: with_trust(trust, "another"),
+    ]
+    for way in ways:
+        with pytest.raises(SpecError, match="trust is no list") as caught:
+            way()
+        assert str(trust) in str(caught.value)
+    assert not (tmp_path / "imported").exists()

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self, cast
 import torch
 from torch import nn
 
-from rlpipe.checkpoint.classes import class_path_of, resolve_class
+from rlpipe.checkpoint.classes import class_path_of, resolve_class, with_trust
 from rlpipe.checkpoint.glance import is_glance
 from rlpipe.checkpoint.place import Place
 from rlpipe.checkpoint.reader import When
@@ -85,7 +85,7 @@ class RLModule(nn.Module, InferenceCheckpointable):
         self.inference_only = inference_only
         self.learner_only = learner_only
         self.non_inference_attributes = attribute_list(non_inference_attributes)
-        self.trust = (*trust, *classes_in(model_config))
+        self.trust = with_trust(trust, *classes_in(model_config))
         full = self.full_model_config(model_config or {})
         self.model_config: Mapping[str, Any] = plain_json(full, where="model_config")
         self._memory: Mapping[str, Mapping[str, Any]] = {}
@@ -285,7 +285,7 @@ class RLModule(nn.Module, InferenceCheckpointable):
             SpecError: It is of another class, cannot be built, or has no training part and `inference_only` is False.
             StateMismatchError: The state does not fit what the spec builds.
         """
-        trusted = (*trust, class_path_of(cls))
+        trusted = with_trust(trust, class_path_of(cls))
         when: When = "none" if device == "meta" else "later"
 
         def read_and_build(directory: Place) -> Any:
