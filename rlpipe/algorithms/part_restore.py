@@ -16,6 +16,7 @@ from rlpipe.snapshot.merge import merge
 from rlpipe.snapshot.reshape import OnShape, reshaped
 from rlpipe.snapshot.selection import Selection, select
 from rlpipe.snapshot.snapshot import Snapshot, below, walk
+from rlpipe.snapshot.texts import require_texts
 
 _UNTIED = Selection(ties="untie")
 
@@ -42,6 +43,7 @@ def restore_part(
             "copy_overlap" copies of each axis as much as both have.
 
     Raises:
+        ConfigError: An empty list, or one that is not of different texts.
         SelectionError: A pattern that matches nothing.
         SpecError: A policy is something else here, in more than sizes.
         StateMismatchError: Entries that this algorithm lacks, or of another dtype or shape.
@@ -49,7 +51,7 @@ def restore_part(
     live = glance_of(algorithm)
     ids = chosen_ids(path, policy_ids, None)
     saved = steadily(Path(path), lambda directory: read_algorithm(directory, ids, arrays="verify"))
-    wanted = Selection(keys=None if keys is None else tuple(keys), ties="untie")
+    wanted = Selection(keys=None if keys is None else require_texts("keys", keys, of="globs over keys"), ties="untie")
     container = select(saved.children[CONTAINER], wanted)
     patch = replace(container, state={}, roles={}, whole=False)
     fitted = reshaped(live.children[CONTAINER], patch, on_shape)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 from rlpipe.checkpoint.classes import class_path_of, resolve_class, with_trust
+from rlpipe.checkpoint.directory import IfExists
 from rlpipe.checkpoint.fit import require_fit, require_whole_ties
 from rlpipe.checkpoint.format import FORMAT, VERSION
 from rlpipe.checkpoint.nested_state import nested_state, patch_of
@@ -92,6 +93,7 @@ class Checkpointable(Restorable):
         *,
         state: Mapping[str, Any] | None = None,
         backend: str = "hdf5",
+        if_exists: IfExists = "error",
     ) -> str:
         """Write a checkpoint, whole or not at all.
 
@@ -100,19 +102,21 @@ class Checkpointable(Restorable):
             state: What to write in place of the current state, of the form of `get_state()`: all of it, or exactly its
                 inference entries, which makes an inference-only checkpoint.
             backend: "hdf5" or "pickle".
+            if_exists: "error", or "replace" to write over a checkpoint.
 
         Returns:
             The path.
 
         Raises:
-            CheckpointExistsError: There is something at the path. RLlib writes over it.
+            CheckpointExistsError: There is something at the path, or no checkpoint that could be replaced. RLlib writes
+                over it.
             StateMismatchError: `state` is not of this object.
         """
         target = Path(tempfile.mkdtemp(prefix="rlpipe-")) / "checkpoint" if path is None else place_of(path)
         snapshot = snapshot_of(self)
         if state is not None:
             snapshot = _with_state(snapshot, state)
-        return str(write_checkpoint(snapshot, target, backend=backend))
+        return str(write_checkpoint(snapshot, target, backend=backend, if_exists=if_exists))
 
     def restore_from_path(self, path: str | os.PathLike[str], *, component: str | None = None) -> RestoreReport:
         """Take over the state of a checkpoint. All of it is read and checked before anything is changed.

@@ -196,7 +196,7 @@ def _what_is_replaced(target: Path, if_exists: IfExists, marker: str) -> str | N
             f"there is a checkpoint at {target}",
             expected="a path where nothing is",
             found="a checkpoint",
-            fix="choose another path, or allow it: checkpoint.if_exists=replace",
+            fix='choose another path, or allow it: checkpoint.if_exists=replace, in Python if_exists="replace"',
         )
     return seal
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, get_args
 
 from rlpipe.backends.array_file import Durability, digests_of, raw_of, write_arrays, write_file
 from rlpipe.backends.backend import resolve
@@ -23,7 +23,7 @@ from rlpipe.checkpoint.plan import Plan, plans_of
 from rlpipe.checkpoint.strict_json import Json, plain_text
 from rlpipe.checkpoint.table import Table
 from rlpipe.checkpoint.upload import uploaded
-from rlpipe.errors import UnsupportedStateError
+from rlpipe.errors import ConfigError, UnsupportedStateError
 from rlpipe.snapshot.snapshot import Snapshot, below
 
 Where = TypeVar("Where", bound=str | os.PathLike[str])
@@ -72,6 +72,7 @@ def write_checkpoint(
         The path, as given.
 
     Raises:
+        ConfigError: `if_exists` or `durability` is another word.
         CheckpointExistsError: There is something at the path, or in what is replaced, or the path is a component of a
             checkpoint around it.
         CheckpointError: The system cannot write there.
@@ -81,6 +82,8 @@ def write_checkpoint(
         IdError: A component's name cannot name a directory, or the name of an attachment no file.
         SelectionError: Attachments for a component that is not in the snapshot.
     """
+    _require_word("if_exists", if_exists, get_args(IfExists))
+    _require_word("durability", durability, get_args(Durability))
     origin = Origin(datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"), dict(provenance or {}))
     plain_text(origin.provenance, "provenance")
     plans = plans_of(snapshot, resolve(backend))
@@ -99,6 +102,13 @@ def write_checkpoint(
         former = None if previous is None else Former(os.fspath(previous), durability)
         _write(plans, attached, "", str(stage), former, durability, origin)
     return path
+
+
+def _require_word(name: str, value: object, words: tuple[str, ...]) -> None:
+    if value not in words:
+        raise ConfigError(
+            name, expected=" or ".join(words), found=repr(value)[:80], fix=f"write {name}={words[0]!r}, or leave it out"
+        )
 
 
 def _write(

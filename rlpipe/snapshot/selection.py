@@ -11,6 +11,7 @@ from rlpipe.errors import SelectionError, TieError, listed
 from rlpipe.snapshot.snapshot import ROLES, Role, Snapshot, below, entry_of, ties, walk
 from rlpipe.snapshot.spec import Spec
 from rlpipe.snapshot.state import arrays, entries, from_entries
+from rlpipe.snapshot.texts import require_texts
 
 _WILD = frozenset("*?[")
 """What makes a pattern more than a name."""
@@ -26,12 +27,21 @@ class Selection:
         roles: The roles of the entries to take.
         keys: Globs over entry keys such as `encoder/*`, or None for all. A pattern also takes what is below it.
         ties: What to do when only some members of a tied set are selected: "keep" refuses, "untie" lets the rest go.
+
+    Raises:
+        ConfigError: A text in place of globs: a "*" among its letters would select everything.
     """
 
     components: tuple[str, ...] | None = None
     roles: frozenset[Role] = frozenset(ROLES)
     keys: tuple[str, ...] | None = None
     ties: Literal["keep", "untie"] = "keep"
+
+    def __post_init__(self) -> None:
+        for name in ("components", "roles", "keys"):
+            value = getattr(self, name)
+            if isinstance(value, str):
+                require_texts(name, value, of="texts")
 
     def takes_component(self, path: str) -> bool:
         """Whether the state of the component at this path is selected; the root's path is ""."""

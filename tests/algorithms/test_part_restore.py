@@ -8,7 +8,7 @@ import pytest
 
 from rlpipe.algorithms.algorithm import Algorithm
 from rlpipe.algorithms.learner import Learner
-from rlpipe.errors import SelectionError, SpecError, StateMismatchError
+from rlpipe.errors import ConfigError, SelectionError, SpecError, StateMismatchError
 from rlpipe.snapshot.state import arrays, entries, equal
 from tests.algorithms.training import TRUST, policy, step
 from tests.algorithms.whole import go, require_in_step, training, whole
@@ -143,3 +143,12 @@ def test_patterns_that_match_nothing_and_other_networks_are_errors(saved: Any, t
     other = Algorithm({"p0": policy(0)})
     with pytest.raises((SpecError, StateMismatchError)):
         other.restore_part(path, policy_ids=["p0"], on_shape="copy_overlap")
+
+
+def test_a_text_in_place_of_globs_is_told(tmp_path: Path) -> None:
+    made = whole("p0")
+    path = made.save_to_path(tmp_path / "run")
+    arguments: tuple[Any, ...] = ({"keys": "encoder/*"}, {"policy_ids": "p*"})
+    for argument in arguments:
+        with pytest.raises(ConfigError, match="a list of"):
+            made.restore_part(path, **argument)

@@ -8,9 +8,11 @@ import pytest
 
 from rlpipe.checkpoint.reader import read_checkpoint
 from rlpipe.checkpoint.restore import snapshot_of
+from rlpipe.checkpoint.writer import write_checkpoint
 from rlpipe.errors import (
     CheckpointExistsError,
     CheckpointNotFoundError,
+    ConfigError,
     IntegrityError,
     SelectionError,
     SpecError,
@@ -159,6 +161,21 @@ class TestPaths:
         net(1).save_to_path(tmp_path / "ckpt")
         with pytest.raises(CheckpointExistsError):
             net(2).save_to_path(tmp_path / "ckpt")
+
+    def test_a_checkpoint_can_be_replaced(self, tmp_path: Path) -> None:
+        path = net(1).save_to_path(tmp_path / "ckpt")
+        assert net(2).save_to_path(path, if_exists="replace") == path
+        assert same(Net.from_checkpoint(path), net(2))
+
+    @pytest.mark.parametrize("word", ["overwrite", "", None, True, "Replace"])
+    def test_what_to_do_is_one_of_two_words(self, tmp_path: Path, word: Any) -> None:
+        path = net(1).save_to_path(tmp_path / "ckpt")
+        with pytest.raises(ConfigError, match="if_exists"):
+            net(2).save_to_path(path, if_exists=word)
+        assert same(Net.from_checkpoint(path), net(1))
+        with pytest.raises(ConfigError, match="durability"):
+            write_checkpoint(snapshot_of(net(2)), tmp_path / "new", durability=word)
+        assert not (tmp_path / "new").exists()
 
     def test_one_component(self, tmp_path: Path) -> None:
         path = Path(team(3, 4).save_to_path(tmp_path / "ckpt"))

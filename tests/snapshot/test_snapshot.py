@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from rlpipe.errors import SelectionError, SpecError, StateMismatchError, TieError
+from rlpipe.errors import ConfigError, SelectionError, SpecError, StateMismatchError, TieError
 from rlpipe.snapshot import (
     KeyMap,
     Role,
@@ -273,3 +274,10 @@ def test_roles_must_cover_the_state() -> None:
     with pytest.raises(StateMismatchError) as caught:
         Snapshot(Spec("x"), {"a": 1}, {"b": "inference"})
     assert (caught.value.missing, caught.value.unexpected) == (("a",), ("b",))
+
+
+@pytest.mark.parametrize("name", ["components", "roles", "keys"])
+def test_a_text_in_place_of_globs_selects_nothing(name: str) -> None:
+    argument: Any = {name: "inference*"}
+    with pytest.raises(ConfigError, match="inference"):
+        Selection(**argument)
