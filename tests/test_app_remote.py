@@ -76,4 +76,4 @@ def test_a_store_that_does_not_answer(tmp_path: Path, server: S3Server) -> None:
     assert "Traceback" not in done.stderr
     assert not [word for word in secrets(server.environment) if word in done.stderr]
     (result,) = tmp_path.glob("outputs/**/result.json")
-    assert json.loads(result.read_text())["error"]["type"] == "CheckpointError"
+    assert json.loads(result.read_text())["error"]["type"] == "StoreError"

@@ -12,7 +12,9 @@ from typing import Protocol, cast
 from rlpipe.backends.layout import Layout, Slot
 from rlpipe.errors import ConfigError, closest
 
-_SHARED = frozenset({"array_file", "backend", "extents", "layout", "ranges", "remote", "remote_ranges", "stores"})
+_SHARED = frozenset(
+    ("array_file", "array_reader", "backend", "extents", "layout", "ranges", "remote", "remote_ranges", "stores")
+)
 """The files of this package that are no backend."""
 
 

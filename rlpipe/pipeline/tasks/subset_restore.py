@@ -141,6 +141,7 @@ def run(settings: RunSettings, *, progress: Progress) -> SubsetRestoreReport:
         notes=(*source.report.confirmed, *notes, *checkpoint.notes),
         warnings=(
             *(*source.notes, *left_behind(source, policies_of(chosen), settings.checkpoint)),
+            *_without_base(settings, patch, merged),
             *(*base_source.notes, *left_behind(base_source, policies_of(base), settings.checkpoint)),
             *(*warnings_of(checkpoint.components), *checkpoint.warnings),
         ),
@@ -159,6 +160,13 @@ def _merged(base: Snapshot, patch: Snapshot, settings: RunSettings) -> Snapshot:
                 "name the base: base.path=...; none was named, so that the configured policies were built as one"
             )
         raise
+
+
+def _without_base(settings: RunSettings, patch: Snapshot, merged: Snapshot) -> Iterator[str]:
+    """Of a base that nobody named, what of it is in the result."""
+    new = sorted(policies_of(merged).keys() - policies_of(patch).keys())
+    if settings.base.path is None and new:
+        yield f"no base.path was named: {', '.join(new)} are new ones of the config; base.path=... names what to put into"
 
 
 def opened(settings: RunSettings) -> tuple[Source, Source]:

@@ -77,6 +77,7 @@ def test_freshly_built_policies_are_a_base(run_task: Runner, tmp_path: Path, che
     assert report.to_json()["base"]["kind"] == "built"
     assert files(tmp_path / "c/policies/p1") == files(other / "policies/p1")
     assert files(tmp_path / "c/policies/p0") == files(checkpoint / "policies/p0"), "the configured policies of seed 0"
+    assert any(text.startswith("no base.path was named: p0, p2 are new") for text in report.warnings)
 
 
 def test_a_base_that_was_not_named_is_asked_for(run_task: Runner, sb3_zip: Path) -> None:

@@ -117,7 +117,7 @@ def test_critics_without_targets_are_left_out_and_named() -> None:
 
 
 def test_a_free_deviation_is_a_layer_that_sees_nothing() -> None:
-    given = layers("pi_encoder.net.mlp", 4, 5) | layers("pi.net.mlp", 5, 2) | {"pi.log_std": drawn(2)}
+    given = layers("pi_encoder.net.mlp", 4, 5) | layers("pi.net.mlp", 5, 2) | {"pi.log_std": drawn(2).clip(-1, 1)}
     made = trained(soft_actor_critic(Tensors(given, subject="it"), shape(PAIR)), PAIR)
     np.testing.assert_allclose(made["log_std"], np.tile(given["pi.log_std"], (7, 1)), atol=1e-6)
 
