@@ -166,7 +166,7 @@ def _without_base(settings: RunSettings, patch: Snapshot, merged: Snapshot) -> I
     """Of a base that nobody named, what of it is in the result."""
     new = sorted(policies_of(merged).keys() - policies_of(patch).keys())
     if settings.base.path is None and new:
-        yield f"no base.path was named: {', '.join(new)} are new ones of the config; base.path=... names what to put into"
+        yield f"no base.path was named: {', '.join(new)} are new ones of the config; base.path=... names another base"
 
 
 def opened(settings: RunSettings) -> tuple[Source, Source]:
