@@ -36,8 +36,5 @@ def test_an_argument_of_another_type_is_named_with_what_was_expected(case: str, 
 
 def test_a_series_writes_live_objects_as_it_writes_snapshots(tmp_path: Path) -> None:
     series, live = Series(folder=tmp_path), net(1)
-    hashes = [
-        inspect_checkpoint(series.write(one, step=step)).content_hash
-        for step, one in enumerate((live, snapshot_of(live)))
-    ]
-    assert hashes[0] == hashes[1]
+    one, two = series.write(live, step=1), series.write(snapshot_of(live), step=2)
+    assert inspect_checkpoint(one).content_hash == inspect_checkpoint(two).content_hash
