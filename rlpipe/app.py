@@ -105,6 +105,8 @@ def _code_of(run: Callable[[], Any], jobs: Jobs) -> int:
     try:
         run()
     except SystemExit as stop:
+        if stop.code == WRONG_COMMAND:  # argparse, at flags that it does not know
+            print("options of rlpipe are key=value, such as restore.device=cuda", file=sys.stderr)  # noqa: T201
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)  # noqa: T201

@@ -101,7 +101,7 @@ class ConfigError(RlpipeError, ValueError):
     """The command line or its config is wrong; nothing was done."""
 
     exit_code: ClassVar[int] = 2
-    usual_fix: ClassVar[str] = "correct the key; --cfg job shows every key of a run"
+    usual_fix: ClassVar[str] = "give what is expected"
 
 
 class CheckpointError(RlpipeError):

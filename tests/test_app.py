@@ -277,6 +277,13 @@ def test_a_key_that_the_task_does_not_use_is_warned_about(tmp_path: Path) -> Non
     assert "restore.device was given, but task=info does not use it" in run.err
 
 
+def test_a_flag_that_is_none_of_ours_is_answered_with_how_options_are_written(tmp_path: Path) -> None:
+    run = rlpipe("export", "A", "--device", "cuda", cwd=tmp_path)
+    assert run.code == 2
+    assert "unrecognized arguments: --device" in run.err
+    assert run.err.endswith("options of rlpipe are key=value, such as restore.device=cuda\n")
+
+
 @pytest.mark.parametrize("words", ["", "--help", "--cfg job"])
 def test_a_reader_that_stops_listening_is_no_failure(words: str, tmp_path: Path) -> None:
     env = {**os.environ, "PYTHONPATH": str(ROOT)}

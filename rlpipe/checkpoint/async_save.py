@@ -29,8 +29,8 @@ from rlpipe.checkpoint.choose import made_at
 from rlpipe.checkpoint.fit import require_read
 from rlpipe.checkpoint.place import Place
 from rlpipe.checkpoint.restorable import Restorable
-from rlpipe.checkpoint.restore import snapshot_of
-from rlpipe.checkpoint.series import Series
+from rlpipe.checkpoint.series import Series, given
+from rlpipe.errors import ConfigError
 from rlpipe.snapshot.snapshot import Snapshot, below, ties, walk
 from rlpipe.snapshot.state import Array, arrays, map_arrays
 
@@ -53,6 +53,9 @@ class AsyncSaver:
     """
 
     def __init__(self, series: Series) -> None:
+        if not isinstance(series, Series):
+            fix = "AsyncSaver(rlpipe.Series(folder='runs/a'))"
+            raise ConfigError("series", expected="rlpipe.Series", found=repr(series)[:80], fix=fix)
         self.series = series
         self._memory = CopyMemory()
         self._pending: _Pending | None = None
@@ -80,6 +83,7 @@ class AsyncSaver:
 
         Raises:
             RlpipeError: The save before it failed. This one was not begun, and may be tried again.
+            ConfigError: What is to be saved is neither a live object nor a snapshot.
             UnsupportedStateError: A step, a score, a state or attachments that no checkpoint can hold.
             SelectionError: Attachments for a component that is not there.
             IdError: The name of an attachment that no file can have everywhere.
@@ -87,7 +91,7 @@ class AsyncSaver:
         with self._turn():
             self.wait()
             made_at(step=step, score=score)
-            snapshot = source if isinstance(source, Snapshot) else snapshot_of(source)
+            snapshot = given("source", source)
             require_read(snapshot)
             files_of(snapshot, attachments or {})
             copy = self._memory.copy(snapshot)

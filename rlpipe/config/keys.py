@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from difflib import SequenceMatcher
 from typing import Any, get_args, get_origin, get_type_hints
 
 from rlpipe.config.findings import LOOK
 from rlpipe.config.schema import RootConfig
 from rlpipe.errors import closest, listed
+
+_ALIKE = 0.6
+"""From here on a name is meant, and those that are less like it are not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +45,8 @@ class UnknownKey:
     def _beside(self) -> tuple[str, ...]:
         parent, dot, name = self.key.rpartition(".")
         names = closest(name, (known.rpartition(".")[2] for known in self.known))
-        return tuple(f"{parent}{dot}{one}" for one in names)
+        nearest = [one for one in names if SequenceMatcher(None, name, one).ratio() >= _ALIKE]
+        return tuple(f"{parent}{dot}{one}" for one in nearest or names)
 
 
 def roots() -> tuple[str, ...]:

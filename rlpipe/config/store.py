@@ -71,14 +71,19 @@ def read_checkpoint(node: Node, findings: Findings) -> CheckpointSettings:
 
 def read_verify(node: Node, findings: Findings) -> VerifySettings:
     """The node ``verify``."""
-    sha256 = text("verify.sha256", node["sha256"], findings)
+    sha256 = node["sha256"]
     if sha256 not in (None, SHOW) and not _is_sha256(sha256):
-        expected, fix = "64 hex digits, or show", "see verify.sha256=show"
-        findings.add("verify.sha256", expected=expected, found=repr(sha256)[:80], fix=fix)
+        expected = "64 hex digits, or show"
+        fix = (
+            "verify.sha256=show tells the number; one of decimal digits alone has to be quoted: 'verify.sha256=\"...\"'"
+        )
+        findings.add("verify.sha256", expected=expected, found=described(sha256)[:80], fix=fix)
     return VerifySettings(junit=text("verify.junit", node["junit"], findings), sha256=sha256)
 
 
-def _is_sha256(value: str) -> bool:
+def _is_sha256(value: Any) -> bool:
+    if not isinstance(value, str):
+        return False
     try:
         require_sha256(value)
     except ConfigError:

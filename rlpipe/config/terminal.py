@@ -8,7 +8,8 @@ import sys
 import traceback
 from collections.abc import Callable
 
-from rlpipe.errors import RlpipeError
+from rlpipe.config.findings import LOOK
+from rlpipe.errors import ConfigError, RlpipeError
 
 INTERRUPTED = 130
 TRACEBACKS = "HYDRA_FULL_ERROR"
@@ -37,6 +38,8 @@ def tell(error: BaseException, *, tracebacks: bool) -> int:
         for note in getattr(error, "__notes__", ()):
             print(note, file=sys.stderr)  # noqa: T201
         print(f"error: {error}", file=sys.stderr)  # noqa: T201
+    if isinstance(error, ConfigError) and error.fix == error.usual_fix:
+        print(f"  keys: {LOOK}", file=sys.stderr)  # noqa: T201
     return error.exit_code if isinstance(error, RlpipeError) else 1
 
 

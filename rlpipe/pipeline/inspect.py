@@ -201,7 +201,7 @@ def untrained(policy_ids: Iterable[str]) -> tuple[str, ...]:
     if not names:
         return ()
     verb = "was" if len(names) == 1 else "were"
-    return (f"{', '.join(names)} {verb} never trained, only built (trained: false)",)
+    return (f"{', '.join(names)} {verb} never trained: just built, or 0 timesteps in the file (trained: false)",)
 
 
 def stage_text(stage: Mapping[str, Any]) -> str:

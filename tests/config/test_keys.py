@@ -46,6 +46,7 @@ def test_a_key_that_lies_deeper_is_asked_for(key: str, fix: str) -> None:
     ("key", "fix"),
     [
         ("sorce.path", "did you mean source.path?"),
+        ("taks", "did you mean task?"),
         ("sorce.pth", "did you mean source.path?"),
         ("artefact.path", "did you mean artifact.path?"),
         ("algorithm.lerner.loss", "did you mean algorithm.learner.loss?"),

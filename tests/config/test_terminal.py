@@ -4,6 +4,7 @@ import errno
 
 import pytest
 
+from rlpipe.config.findings import LOOK
 from rlpipe.config.terminal import refused, tell
 from rlpipe.errors import CheckpointNotFoundError, ConfigError, RlpipeError
 
@@ -21,6 +22,13 @@ def test_faults_of_the_code_and_errors_of_ours_stay_what_they_are() -> None:
     missing = CheckpointNotFoundError("there is nothing")
     for error in (FileNotFoundError(errno.ENOENT, "No such file", "x"), OSError("odd"), missing):
         assert refused(error) is error
+
+
+def test_only_the_command_points_at_its_keys(capsys: pytest.CaptureFixture[str]) -> None:
+    error = ConfigError("num_env_runners", expected="1 or more", found="-1")
+    assert "--cfg" not in str(error)
+    assert tell(error, tracebacks=False) == 2
+    assert capsys.readouterr().err == f"error: {error}\n  keys: {LOOK}\n"
 
 
 def test_errors_of_ours_are_told_without_a_traceback_and_others_with_one(capsys: pytest.CaptureFixture[str]) -> None:

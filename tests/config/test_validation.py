@@ -92,8 +92,9 @@ def test_what_is_said_about_series_arrives(read: Any) -> None:
         ("checkpoint.keep_best=-1", "a whole number of at least 0"),
         ("checkpoint.goal=best", "one of max, min"),
         ("verify.sha256=abc", "64 hex digits, or show"),
-        ("verify.sha256=abc", "see verify.sha256=show"),
-        ("verify.sha256=7", "a text"),
+        ("verify.sha256=abc", "verify.sha256=show tells"),
+        ("verify.sha256=7", "found: the number 7\n  fix: verify.sha256=show tells"),
+        ("verify.sha256=7", "expected: 64 hex digits, or show"),
     ],
 )
 def test_what_is_wrong_about_series_is_told(override: str, text: str, read: Any) -> None:

@@ -9,21 +9,25 @@ from typing import Any
 import numpy as np
 from rich.console import RenderableType
 
+from rlpipe.algorithms.algorithm_reader import RUNNER
 from rlpipe.algorithms.env_runner import EnvSpaces, Episode, make_env, require_fit, rollout, spaces_of
+from rlpipe.checkpoint.inspect import inspect_checkpoint
 from rlpipe.errors import ConfigError, listed
 from rlpipe.pipeline import tables
 from rlpipe.pipeline.contenders import Contender, contenders
 from rlpipe.pipeline.environment import require_all_fit
 from rlpipe.pipeline.inspect import untrained
 from rlpipe.pipeline.live import spaces_of as spaces_of_policy
-from rlpipe.pipeline.locate import locate, reading_path
+from rlpipe.pipeline.locate import CHECKPOINT, Located, locate, reading_path
 from rlpipe.pipeline.outlook import Outlook
 from rlpipe.pipeline.progress import Progress, Step
+from rlpipe.pipeline.recorded import recorded_env
 from rlpipe.pipeline.reports import Report
 from rlpipe.pipeline.settings import EvaluateSettings, RunSettings
 
 USES = frozenset({"source", "checkpoint.path", "select", "evaluate", "env", "trust"})
 READS_ARTIFACTS = True
+_NAME_IT = "name it: env=CartPole-v1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +121,7 @@ def run(settings: RunSettings, *, progress: Progress) -> EvaluateReport:
     found, notes = contenders(located, settings)
     if settings.env is not None:
         require_all_fit({one.policy_id: one.spaces for one in found}, settings.env)
-    envs = [settings.env or _recorded(contender) for contender in found]
+    envs = [settings.env or _recorded(contender, located) for contender in found]
     warnings = [*located.notes, *notes, *untrained(one.policy_id for one in found if one.trained is False)]
     evaluations = []
     with progress.bar(len(found) * settings.evaluate.episodes) as step:
@@ -172,16 +176,25 @@ def _evaluate(
     return evaluation, warnings
 
 
-def _recorded(contender: Contender) -> str:
+def _recorded(contender: Contender, located: Located) -> str:
     if contender.env is None:
-        raise _unknown_env([contender.policy_id])
+        raise _unknown_env([contender.policy_id], fix=_env_of_runner(located))
     return contender.env
 
 
-def _unknown_env(policy_ids: Iterable[str]) -> ConfigError:
+def _env_of_runner(located: Located) -> str:
+    """What to write where the runner beside the policies has an environment: a hint, as it may be of other policies."""
+    if located.kind != CHECKPOINT:
+        return _NAME_IT
+    runner = inspect_checkpoint(located.path).children.get(RUNNER)
+    env = None if runner is None else recorded_env(runner.spec.options)
+    return _NAME_IT if env is None else f"env={env}, which its env_runner has"
+
+
+def _unknown_env(policy_ids: Iterable[str], *, fix: str = _NAME_IT) -> ConfigError:
     return ConfigError(
         f"it is not known in which environment {listed(policy_ids)} acts",
         expected="the id of a gymnasium environment",
         found="no env, and none recorded with the policy",
-        fix="name it: env=CartPole-v1",
+        fix=fix,
     )

@@ -12,9 +12,18 @@ import pytest
 import torch
 
 import rlpipe
+from rlpipe.algorithms.runner_spec import RunnerSpec
 from rlpipe.errors import ConfigError, EnvironmentMismatchError, SpecError, UnsafePayloadError
-from rlpipe.pipeline.settings import EvaluateSettings, PolicySettings, SelectSettings, SourceSettings
-from tests.pipeline.checkpoints import PPO, Runner, algorithm, write
+from rlpipe.pipeline.settings import (
+    AlgorithmSettings,
+    CheckpointSettings,
+    EvaluateSettings,
+    PolicySettings,
+    SelectSettings,
+    SourceSettings,
+)
+from rlpipe.snapshot.spaces import Discrete
+from tests.pipeline.checkpoints import PPO, Runner, algorithm, box, write
 
 TWO = EvaluateSettings(episodes=2, seed=5)
 
@@ -219,3 +228,14 @@ def test_what_the_environment_forbids_is_not_done(
     path = write(tmp_path / "made", algorithm(p0=PolicySettings(module=module, env=picky)))
     report = run_task("evaluate", source=SourceSettings(path=str(path)), evaluate=TWO)
     assert report.to_json()["evaluations"][0]["returns"] == [9.0, 9.0]
+
+
+@pytest.mark.parametrize(("runner", "fix"), [(True, "env=CartPole-v1, which its env_runner has"), (False, "name it: ")])
+def test_a_runner_beside_the_policies_hints_at_the_environment(runner: bool, fix: str, run_task: Runner) -> None:
+    policy = PolicySettings(module=PPO, observation_space=box(4), action_space=Discrete(2))
+    acting = {"env_runner": RunnerSpec(env="CartPole-v1"), "policy_mapping_fn": {"*": "p0"}} if runner else {}
+    made = AlgorithmSettings(policies={"p0": policy}, **acting)  # type: ignore[arg-type]
+    run_task("save", algorithm=made, checkpoint=CheckpointSettings(path="run"))
+    with pytest.raises(ConfigError, match="it is not known in which environment p0 acts") as caught:
+        run_task("evaluate", source=SourceSettings(path="run"))
+    assert caught.value.fix.startswith(fix)

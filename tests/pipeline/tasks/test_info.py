@@ -60,6 +60,7 @@ def test_a_checkpoint(run_task: Runner, checkpoint: Path) -> None:
     assert part["fingerprint"] in text
     assert "DQNModule" in text
     assert "p0, p1, p2 were never trained" in text
+    assert "0 timesteps in the file" in " ".join(text.split())
 
 
 def test_a_component_and_its_arrays(run_task: Runner, tmp_path: Path, checkpoint: Path) -> None:
