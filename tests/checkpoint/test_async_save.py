@@ -18,6 +18,7 @@ from rlpipe.checkpoint.async_save import AsyncSaver, CopyMemory
 from rlpipe.checkpoint.choose import latest, survey
 from rlpipe.checkpoint.place import Place
 from rlpipe.checkpoint.reader import read_checkpoint
+from rlpipe.checkpoint.restorable import Restorable
 from rlpipe.checkpoint.retention import Retention
 from rlpipe.checkpoint.series import Series
 from rlpipe.checkpoint.verify import verify_checkpoint
@@ -35,7 +36,7 @@ class SlowSeries(Series):
         object.__setattr__(self, "gate", threading.Event())
         object.__setattr__(self, "writing", [])
 
-    def write(self, snapshot: Snapshot, *, step: int, **more: Any) -> Place:
+    def write(self, snapshot: Snapshot | Restorable, *, step: int, **more: Any) -> Place:
         self.writing.append(step)  # type: ignore[attr-defined]
         assert self.gate.wait(30)  # type: ignore[attr-defined]
         return super().write(snapshot, step=step, **more)
