@@ -206,7 +206,9 @@ class Parts:
             SpecError: An optimizer cannot take such settings, or none is restored; nothing is changed.
         """
         if not values:
-            return lambda report: report
+            trained = self.learner
+            before = {} if trained is None else trained.base_settings()
+            return lambda report: report if trained is None else trained.with_replaced(report, before)
         head, _, rest = (component or LEARNER).partition("/")
         if head != LEARNER:
             raise SpecError(

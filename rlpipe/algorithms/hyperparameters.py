@@ -16,6 +16,7 @@ from rlpipe.snapshot.selection import matches, require_matches
 
 Settings: TypeAlias = Mapping[str, Any]
 _PARAMS = "params"
+_LR = "lr"
 _BASE = "initial_lr"
 _BOUNDS = ("max_lr", "min_lr")
 """What a schedule with bounds of its own keeps in a group."""
@@ -65,6 +66,13 @@ class Hyperparameters:
         names = dict.fromkeys(name for group in self._groups for name in group if name != _PARAMS)
         values = {name: [group.get(name) for group in self._groups] for name in names}
         return {name: _alike(found) for name, found in values.items()}
+
+    def apart_from_schedule(self) -> dict[str, Any]:
+        """As `in_force`, but the rate that the schedule starts from for the one in force, and nothing else it moves."""
+        if self._scheduler is None:
+            return self.in_force()
+        values = self.in_force()
+        return {_LR: values.get(_BASE, values[_LR])}
 
     def planned(self, values: Settings) -> list[Change]:
         """What is to be set, without setting it.

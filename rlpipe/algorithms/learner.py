@@ -20,7 +20,7 @@ from rlpipe.policies.policy import Policy
 from rlpipe.snapshot.ids import validate_ids
 from rlpipe.snapshot.snapshot import Role
 from rlpipe.snapshot.spec import Spec
-from rlpipe.snapshot.state import State, entries
+from rlpipe.snapshot.state import State, entries, equal
 from rlpipe.snapshot.texts import require_texts
 
 _RESERVED = frozenset({"random_states", "update_count", "policies_to_train"})
@@ -170,6 +170,20 @@ class Learner(Checkpointable):
         for name in self._to_train if policy_ids is None else policy_ids:
             self[name].check_hyperparameters(values)
 
+    def base_settings(self) -> dict[str, dict[str, Any]]:
+        """Settings of each policy's optimizer, of those that a schedule moves only the rate that it starts from."""
+        return {name: part.hyperparameters.apart_from_schedule() for name, part in self._parts.items()}
+
+    def with_replaced(self, report: RestoreReport, before: Mapping[str, Mapping[str, Any]]) -> RestoreReport:
+        """A report that also says which settings of before a restore has replaced by the saved ones."""
+        found = (
+            f"{policy_id}: {name}: {before[policy_id][name]} -> {value}, as saved"
+            for policy_id, values in self.base_settings().items()
+            for name, value in values.items()
+            if name in before.get(policy_id, {}) and not equal(before[policy_id][name], value)
+        )
+        return replace(report, notes=(*report.notes, *found))
+
     def restore_from_path(
         self,
         path: str | os.PathLike[str],
@@ -191,9 +205,10 @@ class Learner(Checkpointable):
         ids = [component.partition("/")[0]] if component else None
         if hyperparameters:
             self.check_hyperparameters(hyperparameters, policy_ids=ids)
+        before = self.base_settings()
         report = super().restore_from_path(path, component=component)
         if not hyperparameters:
-            return report
+            return self.with_replaced(report, before)
         return replace(report, notes=self.set_hyperparameters(hyperparameters, policy_ids=ids))
 
     def get_checkpointable_components(self) -> list[tuple[str, Restorable]]:

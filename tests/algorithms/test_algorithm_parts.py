@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -435,3 +436,27 @@ def test_a_layer_that_policies_share_acts_in_both_when_one_is_trained() -> None:
     )
     made.update({"p0": made.sample(10)["p0"]})
     require_in_step(made)
+
+
+def test_settings_that_a_restore_replaces_are_told(tmp_path: Path) -> None:
+    path = whole("p0", "p1").save_to_path(tmp_path / "run")
+    live = whole("p0", "p1")
+    assert live.learner is not None
+    assert live.restore_from_path(path).notes == ()
+    live.learner.set_hyperparameters({"lr": 0.05, "betas": (0.5, 0.9)}, policy_ids=["p1"])
+    expected = ("p1: lr: 0.05 -> 0.01, as saved", "p1: betas: (0.5, 0.9) -> (0.9, 0.999), as saved")
+    assert live.restore_from_path(path).notes == expected
+    live.learner.set_hyperparameters({"lr": 0.05}, policy_ids=["p1"])
+    assert live.restore_from_path(Path(path) / "learner" / "p1", component="learner/p1").notes == expected[:1]
+    live.learner.set_hyperparameters({"lr": 0.05}, policy_ids=["p1"])
+    assert live.learner.restore_from_path(Path(path) / "learner").notes == expected[:1]
+
+
+def test_what_a_schedule_moves_is_no_other_setting(tmp_path: Path) -> None:
+    policies = {"p0": policy()}
+    spec = replace(training(), scheduler=torch.optim.lr_scheduler.StepLR, scheduler_kwargs={"step_size": 1})
+    made = Learner.for_policies(policies, spec, trust=TRUST)
+    path = made.save_to_path(tmp_path / "a")
+    made.update({"p0": {"obs": np.ones((4, 4), np.float32), "actions": np.array([0, 1, 1, 1])}})
+    assert made["p0"].get_hyperparameters()["lr"] < 0.01
+    assert made.restore_from_path(path).notes == ()
